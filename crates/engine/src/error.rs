@@ -1,8 +1,8 @@
-//! What a command answers when it fails: one variant for each thing that can happen, and every text that goes over the
-//! wire, in one place.
+//! Errors of commands: one variant for each thing that can go wrong, and every text that goes over the wire, in one
+//! place.
 //!
-//! The first word of a text is the code that clients look at. Texts are those of Valkey, to the letter. What a text
-//! repeats (a client's words, names) is the variant's payload and stands where the text has `{}`; the text is put
+//! The first word of a text is the code that clients look at. Texts are Valkey's, to the letter. A part of a text that
+//! repeats a client's words or names is the variant's payload and stands where the text has `{}`; the text is put
 //! together when it is replied. [`Error::WouldBlock`] has none: it is never replied.
 
 use std::borrow::Cow;
@@ -12,10 +12,10 @@ use structures::thin_bytes::{MAX, PREFIX, ThinBytes};
 /// Declares [`Error`]: each variant with its payload, and its text, which documents it.
 macro_rules! errors {
     ($($variant:ident $(($($part:ident: $kind:ty),+))? = $text:literal;)*) => {
-        /// Why a command has failed.
+        /// Reason for which a command has failed.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Error {
-            /// The command would wait for a lock that a long script has. It has changed nothing and is run again later:
+            /// The command would wait for a lock that a long script holds. It has changed nothing and is retried later:
             /// this is no error to show, and has no text.
             WouldBlock,
             /// A finished text, from a client (`DEBUG ERROR`) or from Lua's compiler.
@@ -26,7 +26,7 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// What the client reads, without the leading `-` and without line ends at its end. Nothing for
+            /// Returns the text for the client, without the leading `-` and without line ends at its end. None for
             /// [`Error::WouldBlock`].
             #[cold]
             pub fn text(&self) -> Option<Cow<'_, [u8]>> {
@@ -230,7 +230,7 @@ errors! {
     XgroupNoKey = "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.";
     EntriesRead = "ERR value for ENTRIESREAD must be positive or -1";
 
-    // Admission: commands, clients, what the server is in.
+    // Admission: commands, clients, the state of the server.
     UnknownCommand(name: Word, args: Word) = "ERR unknown command '{}', with args beginning with: {}";
     UnknownSubcommand(subcommand: Word, command: Word) = "ERR unknown subcommand '{}'. Try {} HELP.";
     SubcommandUse(subcommand: Word, command: &'static str) = "ERR unknown subcommand or wrong number of arguments for '{}'. Try {} HELP.";
@@ -473,13 +473,13 @@ errors! {
 }
 
 impl Error {
-    /// The statistics of errors know it from where it was met first.
+    /// Whether the statistics of errors have counted it already.
     pub fn is_counted(&self) -> bool {
         matches!(self, Error::Script(_))
     }
 
-    /// It says where else a command may run, or why in a cluster it runs nowhere now: what was asked for may be tried
-    /// there or later, as it is.
+    /// Whether it says that a command may run elsewhere, or why it runs nowhere in the cluster now: the command may be
+    /// tried there or later, unchanged.
     pub fn says_where(&self) -> bool {
         use Error::{Ask, ClusterDown, ClusterReadsOnly, CrossSlot, Moved, Redirect, SlotUnbound, TryAgain};
         let is_sent_on = matches!(self, Redirect(..) | Moved(..) | Ask(..) | TryAgain);
@@ -499,7 +499,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A text with the parts in the places of its `{}`.
+/// Returns a text with the parts in the places of its `{}`.
 fn filled(text: &'static str, parts: &[&[u8]]) -> Cow<'static, [u8]> {
     if parts.is_empty() {
         return Cow::Borrowed(text.as_bytes());
@@ -516,7 +516,7 @@ fn filled(text: &'static str, parts: &[&[u8]]) -> Cow<'static, [u8]> {
     Cow::Owned(out)
 }
 
-/// Without the line ends at the end.
+/// Returns the text without the line ends at its end.
 fn trimmed(mut text: &[u8]) -> &[u8] {
     while let [rest @ .., b'\r' | b'\n'] = text {
         text = rest;
@@ -524,26 +524,26 @@ fn trimmed(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// What an error repeats: bytes, because clients send bytes. In 8 bytes, so that results stay small.
+/// A client's words in an error: bytes, because clients send bytes. In 8 bytes, so that results stay small.
 #[derive(Clone)]
 pub struct Word(ThinBytes);
 
 impl Word {
-    /// These bytes, as they are: as many as a block holds.
+    /// Makes a word of these bytes, as many as a block holds.
     #[cold]
     pub fn of(text: impl AsRef<[u8]>) -> Word {
         let text = text.as_ref();
         Word(ThinBytes::of(&text[..text.len().min(MAX - PREFIX)]))
     }
 
-    /// As much of a client's word as C shows: clients know the texts of a peer that ends words at a zero byte.
+    /// Cuts a client's word as C does: clients know the texts of a peer that ends words at a zero byte.
     #[cold]
     pub fn up_to_nul(word: &[u8]) -> Word {
         Word::of(before_nul(word))
     }
 }
 
-/// A word as C shows it.
+/// Returns a word up to its first zero byte, as C shows it.
 pub fn before_nul(word: &[u8]) -> &[u8] {
     word.split(|byte| *byte == 0).next().unwrap_or_default()
 }

@@ -11,10 +11,11 @@
 //! empty text: commands for which `*` means everything look for it themselves. All of this is what clients observe of
 //! Valkey.
 //!
-//! Only the last `*` is ever tried again, because whatever an earlier one could still take, the last can take as well:
+//! Only the last `*` is ever tried again, because the last one can take any bytes that an earlier one could still take:
 //! a match costs at most the product of the two lengths, however many stars there are.
 
-/// Runs of stars that a match goes through; what would take more does not match. Clients rely on Valkey's limit.
+/// Runs of stars that a match goes through; a pattern that would take more does not match. Clients rely on Valkey's
+/// limit.
 const STARS_MAX: usize = 1000;
 
 /// Whether all of `text` matches `pattern`.
@@ -32,7 +33,7 @@ fn run(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
         return pattern.is_empty();
     }
     let (mut p, mut t) = (0, 0);
-    // Where to go on when the rest does not match: after the last star, with that star one byte longer.
+    // Positions for a retry when the rest does not match: after the last star, with that star one byte longer.
     let mut retry: Option<(usize, usize)> = None;
     let mut stars = 0;
     while t < text.len() {
@@ -65,7 +66,7 @@ fn run(pattern: &[u8], text: &[u8], ignore_case: bool) -> bool {
     pattern[p..].iter().all(|&c| c == b'*')
 }
 
-/// Matches one byte against the head of the pattern, which is no star; answers how much of the pattern that took.
+/// Matches one byte against the head of the pattern, which is no star; returns how much of the pattern that took.
 fn step(pattern: &[u8], byte: u8, ignore_case: bool) -> Option<usize> {
     let (used, matched) = match pattern {
         [] => return None,

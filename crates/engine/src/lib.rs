@@ -4,8 +4,8 @@
 //! arguments, effects go out through a [`Host`] and a [`propagation::change_log::ChangeLog`]. That makes it a library:
 //! the crate `commands` runs Redis commands on it, the crate `server` puts both behind sockets.
 //!
-//! Read [`locks::protocol`] for who may hold what, [`keyspace::keys`] for how a command reaches data,
-//! [`keyspace::edit`] for how it changes data, [`propagation::effects`] for what follows from it.
+//! [`locks::protocol`] has the rules for locks, [`keyspace::keys`] shows how a command reaches data, [`keyspace::edit`]
+//! how it changes data, and [`propagation::effects`] the effects that follow.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

@@ -1,21 +1,20 @@
-//! What each worker has to itself, for workers that come later, too.
+//! Values of which each worker has its own, for workers that come later, too.
 //!
-//! Those that are there from the start lie side by side. Others lie in blocks that are made when the first worker of
-//! one comes; nothing is taken for workers that never were. What a worker had stays when it goes, and is its
-//! successor's: counters go on.
+//! The values of the first workers lie side by side. Others lie in blocks that are made when the first worker of one
+//! comes; workers that never were take no memory. The value of a worker that ends stays, and its successor gets it:
+//! counters continue.
 
 use crossbeam_utils::CachePadded;
 use std::ops::Index;
 use std::sync::OnceLock;
 
-/// Workers that there can be at a time.
+/// Greatest number of workers at a time.
 pub const WORKERS_MAX: usize = 1024;
 
-/// What the thread counts as that applies a primary's stream: it runs commands as workers do, and has a place beside
-/// theirs.
+/// Place of the thread that applies a primary's stream: it runs commands as workers do, and has counts beside theirs.
 pub const LINK_PLACE: usize = WORKERS_MAX;
 
-/// What the thread counts as that applies what comes with slots from other nodes.
+/// Place of the thread that applies commands that arrive with slots from other nodes.
 pub const MIGRATION_PLACE: usize = WORKERS_MAX + 1;
 
 /// Workers of a block.
@@ -33,7 +32,7 @@ pub struct PerWorker<T> {
 }
 
 impl<T: Default> PerWorker<T> {
-    /// For so many workers from the start.
+    /// Makes values for so many workers from the start.
     pub fn new(workers: usize) -> PerWorker<T> {
         PerWorker {
             first: block(workers),
@@ -63,8 +62,8 @@ impl<T: Default> PerWorker<T> {
 }
 
 impl<T> PerWorker<T> {
-    /// What all workers have, in their order; of those that never were, too, where they share a block. Last what the
-    /// threads have that apply a primary's stream, and what comes with slots.
+    /// Returns the values of all workers, in their order, including workers that never were if they share a block. The
+    /// values of the threads that apply a primary's stream and migrations of slots are the last.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         let later = self.later.get().into_iter().flatten().map_while(OnceLock::get);
         self.first.iter().chain(later.flatten()).chain([&self.link, &self.migration]).map(|it| &**it)

@@ -1,4 +1,4 @@
-//! What tests of this crate and of those above it need of an engine: the feature `testing`.
+//! Helpers around an engine for tests of this crate and of the ones above it: the feature `testing`.
 
 use crate::Engine;
 use crate::keyspace::record::LogUser;
@@ -17,14 +17,14 @@ pub struct MemoryLog {
 }
 
 impl Default for MemoryLog {
-    /// That of a log of its own.
+    /// Makes the sink of a log of its own.
     fn default() -> Self {
         MemoryLog::reading(&Arc::default())
     }
 }
 
 impl MemoryLog {
-    /// A sink of the engine's log, which is on from now on.
+    /// Makes a sink of the engine's log, which is on from now on.
     pub fn of(engine: &Engine) -> MemoryLog {
         engine.set_logging(LogUser::File, true);
         MemoryLog::reading(engine.change_log())
@@ -34,15 +34,15 @@ impl MemoryLog {
         MemoryLog { reader: Mutex::new(log.open(Overflow::Keep)) }
     }
 
-    /// The log that it reads.
+    /// Returns the log that it reads.
     pub fn log(&self) -> Arc<ChangeLog> {
         Arc::clone(self.reader.lock().log())
     }
 
-    /// The commands so far, each with its database; a group between MULTI and EXEC; without SELECT.
+    /// Returns the commands so far, each with its database; a group between MULTI and EXEC; without SELECT.
     ///
     /// # Panics
-    /// When the log is not what [`put_command`](crate::propagation::log_batch::put_command) writes.
+    /// When the log has other records than [`put_command`](crate::propagation::log_batch::put_command) writes.
     pub fn take(&self) -> Vec<(u32, Record)> {
         let mut records = Vec::new();
         let visit = |head: RecordHead, run: &Run<'_>| {
@@ -70,14 +70,14 @@ impl MemoryLog {
         records
     }
 
-    /// The same, each command's words between blanks.
+    /// Returns the commands so far, each command's words between blanks.
     pub fn lines(&self) -> Vec<String> {
         let records = self.take();
         records.iter().map(|(_, words)| String::from_utf8_lossy(&words.join(&b' ')).into_owned()).collect()
     }
 }
 
-/// The number in a line that begins with a sign.
+/// Returns the number in a line that begins with a sign.
 fn number(rest: &mut &[u8]) -> usize {
     let end = rest.iter().position(|byte| *byte == b'\n').expect("a line");
     let digits = std::str::from_utf8(&rest[1..end - 1]).expect("digits");

@@ -10,25 +10,25 @@
 pub struct UnixMs(pub i64);
 
 impl UnixMs {
-    /// The same moment in whole seconds.
+    /// Returns this moment in whole seconds.
     #[inline(always)]
     pub fn seconds(self) -> i64 {
         self.0 / 1000
     }
 
-    /// The same moment in microseconds.
+    /// Returns this moment in microseconds.
     #[inline(always)]
     pub fn us(self) -> UnixUs {
         UnixUs(self.0.saturating_mul(1000))
     }
 
-    /// So many milliseconds later, as far as the unit reaches.
+    /// Returns the moment so many milliseconds later, as far as the unit reaches.
     #[inline(always)]
     pub fn after(self, ms: i64) -> UnixMs {
         UnixMs(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds since an earlier moment; negative if that is later.
+    /// Returns the milliseconds since an earlier moment; negative if that is later.
     #[inline(always)]
     pub fn since(self, earlier: UnixMs) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -41,13 +41,13 @@ impl UnixMs {
 pub struct UnixUs(pub i64);
 
 impl UnixUs {
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> UnixMs {
         UnixMs(self.0 / 1000)
     }
 
-    /// The same moment in whole seconds.
+    /// Returns this moment in whole seconds.
     #[inline(always)]
     pub fn seconds(self) -> i64 {
         self.0 / 1_000_000
@@ -66,13 +66,13 @@ impl UnixUs {
 pub struct SteadyMs(pub i64);
 
 impl SteadyMs {
-    /// So many milliseconds later, as far as the unit reaches.
+    /// Returns the moment so many milliseconds later, as far as the unit reaches.
     #[inline(always)]
     pub fn after(self, ms: i64) -> SteadyMs {
         SteadyMs(self.0.saturating_add(ms))
     }
 
-    /// Milliseconds since an earlier moment; negative if that is later.
+    /// Returns the milliseconds since an earlier moment; negative if that is later.
     #[inline(always)]
     pub fn since(self, earlier: SteadyMs) -> i64 {
         self.0.saturating_sub(earlier.0)
@@ -85,7 +85,7 @@ impl SteadyMs {
 pub struct SteadyUs(pub i64);
 
 impl SteadyUs {
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> SteadyMs {
         SteadyMs(self.0 / 1000)
@@ -104,25 +104,25 @@ impl SteadyUs {
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Nanoseconds since an earlier moment; 0 if that is later.
+    /// Returns the nanoseconds since an earlier moment; 0 if that is later.
     #[inline(always)]
     pub fn since(self, earlier: Nanos) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// The same moment in whole milliseconds.
+    /// Returns this moment in whole milliseconds.
     #[inline(always)]
     pub fn ms(self) -> SteadyMs {
         SteadyMs((self.0 / 1_000_000).cast_signed())
     }
 
-    /// The same moment in whole microseconds.
+    /// Returns this moment in whole microseconds.
     #[inline(always)]
     pub fn us(self) -> SteadyUs {
         SteadyUs((self.0 / 1000).cast_signed())
     }
 
-    /// So many nanoseconds later.
+    /// Returns the moment so many nanoseconds later.
     #[inline(always)]
     pub fn after(self, nanos: u64) -> Nanos {
         Nanos(self.0.saturating_add(nanos))

@@ -1,5 +1,5 @@
-//! CRC-16/XMODEM of a key, which tells its slot, and whether there is a `{` among its bytes, which only keys with a tag
-//! have. Both are found in one pass, eight bytes at a time:
+//! CRC-16/XMODEM of a key, which determines its slot, and whether there is a `{` among its bytes, which only keys with
+//! a tag have. Both are found in one pass, eight bytes at a time:
 //!
 //! ```text
 //!   key        k e y : 1 2 3 4 5 6 7 8      zeroes in front change no checksum that begins with zero
@@ -12,18 +12,18 @@
 //! low 16 bits times P are the remainder, as those of W * x^16 are zero. Processors without that multiplication look
 //! each byte up in a table of its own.
 
-/// The checksum, and whether there is a `{` among the bytes.
+/// Returns the checksum, and whether there is a `{` among the bytes.
 #[inline]
 pub fn crc16(bytes: &[u8]) -> (u16, bool) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("pclmulqdq") {
-        // SAFETY: the processor has this multiplication, as was asked just now.
+        // SAFETY: the processor has this multiplication, as was checked just now.
         return unsafe { carryless::crc16(bytes) };
     }
     by_words(bytes, by_tables)
 }
 
-/// `remainder`: that of one word.
+/// `remainder`: the remainder of one word.
 #[inline(always)]
 fn by_words(bytes: &[u8], remainder: impl Fn(u64) -> u16) -> (u16, bool) {
     let (head, words) = bytes.as_rchunks::<8>();
@@ -116,7 +116,7 @@ fn short_word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Not zero if one of the bytes is a `{`.
+/// Returns a number that is not zero if one of the bytes is a `{`.
 #[inline(always)]
 fn brace_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit, as it is defined.
+    /// Computes it bit by bit, as it is defined.
     fn by_bits(bytes: &[u8]) -> u16 {
         let mut crc = 0u16;
         for byte in bytes {

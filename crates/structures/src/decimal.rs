@@ -4,8 +4,8 @@
 /// Digits of the longest: -9223372036854775808.
 const LONGEST: usize = 20;
 
-/// The integer that these bytes are the decimal digits of, when no other spelling is: no sign but `-`, no zero in
-/// front, no `-0`, nothing out of the range.
+/// Returns the integer whose decimal digits these bytes are, when there is no other spelling: no sign but `-`, no zero
+/// in front, no `-0`, nothing out of the range.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Option<i64> {
     if bytes.len() > LONGEST {

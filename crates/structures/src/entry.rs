@@ -15,7 +15,7 @@
 //! The header is one little word:
 //!
 //! ```text
-//!  bit  0..2   what the value is: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
+//!  bit  0..2   kind of the value: 0 inline bytes, 1 an i64, 2 a payload P, 3 packed bytes
 //!       2      EXPIRY: an 8-byte expiry follows
 //!       3      LONG: the key has 2^20 bytes or more, its length follows as 8 bytes
 //!       8..32  24 bits of the owner's (access clock or frequency)
@@ -27,8 +27,8 @@
 //! are bytes and need no alignment. A 16-byte key with a 64-byte value is 8 + 16 + 64 = 88 bytes, which
 //! the allocator serves from its class of 96; with an expiry it is 96 exactly.
 //!
-//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be kept
-//! like this. What they mean is the owner's business.
+//! Packed bytes are inline bytes that stand for something else than a string: a payload that is small enough to be
+//! stored like this. Their meaning is the owner's business.
 //!
 //! Values longer than [`MAX_INLINE`] and everything that is not a string or an integer live in the
 //! payload `P`, which the owner chooses (an enum of boxes, at most 8-byte aligned).
@@ -73,14 +73,14 @@ pub enum NewValue<'a, P> {
     Inline(&'a [u8]),
     /// An integer, which takes eight bytes of the block.
     Int(i64),
-    /// What the owner keeps by itself.
+    /// An object that the owner allocates.
     Payload(P),
     /// At most [`MAX_INLINE`] bytes.
     Packed(&'a [u8]),
 }
 
 impl<P> NewValue<'_, P> {
-    /// The kind, and how many bytes follow the key.
+    /// Returns the kind, and how many bytes follow the key.
     fn kind_and_len(&self) -> (u64, usize) {
         let (kind, len) = match self {
             NewValue::Inline(bytes) => (KIND_INLINE, bytes.len()),
@@ -100,7 +100,7 @@ pub enum ValueRef<'a, P> {
     Inline(&'a [u8]),
     /// An integer.
     Int(i64),
-    /// What the owner keeps by itself.
+    /// An object that the owner allocates.
     Payload(&'a P),
     /// The bytes of a small collection.
     Packed(&'a [u8]),
@@ -119,7 +119,7 @@ unsafe impl<P: Send> Send for Entry<P> {}
 // there.
 unsafe impl<P: Sync> Sync for Entry<P> {}
 
-/// Where the parts of a block lie; computed from the header (and the long key length) alone.
+/// Places of the parts of a block; computed from the header (and the long key length) alone.
 #[derive(Clone, Copy)]
 struct Shape {
     head: u64,
@@ -158,7 +158,7 @@ impl Shape {
     }
 }
 
-/// The size that is allocated for `len` bytes: jemalloc's classes, so that nothing is wasted twice.
+/// Returns the size that is allocated for `len` bytes: jemalloc's classes, so that nothing is wasted twice.
 pub fn rounded(len: usize) -> usize {
     if len <= 16 {
         return if len <= 8 { 8 } else { 16 };
@@ -173,7 +173,7 @@ pub fn rounded(len: usize) -> usize {
 
 impl<P> Entry<P> {
     const ALIGNED: () = assert!(align_of::<P>() <= 8);
-    /// Where the key lies, by the header's lowest four bits.
+    /// Place of the key, by the header's lowest four bits.
     const KEY_AT: [u8; 16] = {
         let mut table = [0; 16];
         let mut low = 0;
@@ -197,7 +197,7 @@ impl<P> Entry<P> {
         usize::from(Self::KEY_AT[(head & 15) as usize])
     }
 
-    /// A new entry. `expiry` is whatever the owner counts time in.
+    /// Makes a new entry. `expiry` is whatever the owner counts time in.
     ///
     /// # Panics
     /// When an inline value is longer than [`MAX_INLINE`].
@@ -218,7 +218,7 @@ impl<P> Entry<P> {
         entry
     }
 
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn key(&self) -> &[u8] {
         let shape = self.shape();
         // SAFETY: the shape was read from this block, whose key bytes were written when it was made.
@@ -238,7 +238,7 @@ impl<P> Entry<P> {
         len == name.len() && same(unsafe { self.bytes(Self::key_at(head), len) }, name)
     }
 
-    /// The value, by reference.
+    /// Returns the value, by reference.
     #[inline]
     pub fn value(&self) -> ValueRef<'_, P> {
         let shape = self.shape();
@@ -253,7 +253,7 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The payload, when the value is one.
+    /// Returns the payload, when the value is one.
     pub fn payload_mut(&mut self) -> Option<&mut P> {
         let shape = self.shape();
         if shape.head & KIND_MASK != KIND_PAYLOAD {
@@ -275,13 +275,13 @@ impl<P> Entry<P> {
         })
     }
 
-    /// When it expires, in the owner's unit of time.
+    /// Returns when it expires, in the owner's unit of time.
     #[inline]
     pub fn expiry(&self) -> Option<u64> {
         (self.head() & EXPIRY != 0).then(|| self.read_word(HEADER))
     }
 
-    /// 24 bits of the owner's.
+    /// Returns the owner's 24 bits.
     pub fn meta(&self) -> u32 {
         (self.head() >> META_SHIFT) as u32 & MAX_META
     }
@@ -291,7 +291,7 @@ impl<P> Entry<P> {
         self.mark(meta);
     }
 
-    /// Sets them through a shared reference: of marks that are made at the same time one stays.
+    /// Sets the owner's bits through a shared reference: of marks that are made at the same time one stays.
     #[inline]
     pub fn mark(&self, meta: u32) {
         self.head_word().store(with_meta(self.head(), meta), Relaxed);
@@ -316,8 +316,8 @@ impl<P> Entry<P> {
         payload
     }
 
-    /// Writes a value over one of the same kind and length, which is most of what SET and INCR do. False, and nothing
-    /// is done, where the present value is another.
+    /// Writes a value over one of the same kind and length, as SET and INCR mostly do. False, and nothing is done,
+    /// where the present value is another.
     #[inline]
     pub fn overwrite(&mut self, value: &NewValue<'_, P>) -> bool {
         match (value, self.head() & KIND_MASK) {
@@ -338,7 +338,7 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The integer, when the value is one.
+    /// Returns the integer, when the value is one.
     #[inline]
     pub fn int(&self) -> Option<i64> {
         let head = self.head();
@@ -359,17 +359,17 @@ impl<P> Entry<P> {
         }
     }
 
-    /// The payload, when the value is one; the rest of the entry is freed.
+    /// Returns the payload, when the value is one; the rest of the entry is freed.
     pub fn into_payload(mut self) -> Option<P> {
         self.take_payload()
     }
 
-    /// Bytes that the allocator was asked for (the payload's own allocations are not counted).
+    /// Returns the bytes that the allocator was asked for (the payload's own allocations are not counted).
     pub fn allocated(&self) -> usize {
         self.shape().size::<P>()
     }
 
-    /// Bytes by which an inline value may grow where it is.
+    /// Returns the bytes by which an inline value may grow where it is.
     pub fn room(&self) -> usize {
         let shape = self.shape();
         shape.size::<P>() - shape.value_at::<P>() - shape.value_len
@@ -414,8 +414,8 @@ impl<P> Entry<P> {
         unsafe { dealloc(block.as_ptr(), old.layout::<P>()) };
     }
 
-    /// Moves the payload out and leaves an integer-less inline kind in the header, so that nobody
-    /// takes it for a payload again; the shape must be written anew afterwards or the entry freed.
+    /// Moves the payload out and leaves an integer-less inline kind in the header, so that no later read takes it for a
+    /// payload; the shape must be written anew afterwards or the entry freed.
     fn take_payload(&mut self) -> Option<P> {
         let shape = self.shape();
         if shape.head & KIND_MASK != KIND_PAYLOAD {
@@ -448,7 +448,7 @@ impl<P> Entry<P> {
         self.head_word().load(Relaxed)
     }
 
-    /// The header, which [`mark`](Self::mark) changes through shared references.
+    /// Returns the header, which [`mark`](Self::mark) changes through shared references.
     #[inline(always)]
     fn head_word(&self) -> &AtomicU64 {
         // SAFETY: every block begins with an aligned word, which lives as long as the entry; it is only written through
@@ -488,9 +488,9 @@ impl<P> Entry<P> {
     }
 }
 
-/// What a table shows of an entry lives as long as the table is borrowed, not only as long as the `Ref`.
+/// A part of an entry in a table lives as long as the table is borrowed, not only as long as the `Ref`.
 impl<'a, P> Ref<'a, Entry<P>> {
-    /// The key's bytes, for as long as the table is borrowed.
+    /// Returns the key's bytes, for as long as the table is borrowed.
     #[inline]
     pub fn key(&self) -> &'a [u8] {
         let entry: &Entry<P> = self;
@@ -499,7 +499,7 @@ impl<'a, P> Ref<'a, Entry<P>> {
         unsafe { std::mem::transmute::<&[u8], &'a [u8]>(entry.key()) }
     }
 
-    /// The value, for as long as the table is borrowed.
+    /// Returns the value, for as long as the table is borrowed.
     #[inline]
     pub fn value(&self) -> ValueRef<'a, P> {
         let entry: &Entry<P> = self;
@@ -508,13 +508,13 @@ impl<'a, P> Ref<'a, Entry<P>> {
     }
 }
 
-/// The header with these bits of the owner's.
+/// Returns the header with these bits of the owner's.
 #[inline(always)]
 fn with_meta(head: u64, meta: u32) -> u64 {
     head & !(u64::from(MAX_META) << META_SHIFT) | u64::from(meta & MAX_META) << META_SHIFT
 }
 
-/// Whether two strings of one length are equal. Those of 8 to 32 bytes, as most keys are, are compared as two words
+/// Whether two strings of one length are equal. Strings of 8 to 32 bytes, as most keys are, are compared as two words
 /// that may overlap, without a call.
 #[inline(always)]
 fn same(a: &[u8], b: &[u8]) -> bool {

@@ -21,7 +21,7 @@ use std::ops::Range;
 
 /// The latitudes that Web Mercator (EPSG:3857) can show, in degrees.
 pub const LATITUDE_MAX: f64 = 85.051_128_78;
-/// The longitudes that there are, in degrees.
+/// Greatest longitude, in degrees.
 pub const LONGITUDE_MAX: f64 = 180.0;
 /// Radius of the earth in meters, for the haversine formula.
 const EARTH: f64 = 6_372_797.560_856;
@@ -40,18 +40,18 @@ pub struct Point {
 }
 
 impl Point {
-    /// None when it is beyond the limits.
+    /// Makes a place; None when it is beyond the limits.
     pub fn new(longitude: f64, latitude: f64) -> Option<Point> {
         let legal = longitude.abs() <= LONGITUDE_MAX && latitude.abs() <= LATITUDE_MAX;
         legal.then_some(Point { longitude, latitude })
     }
 
-    /// The 52 bits.
+    /// Returns the 52 bits.
     pub fn encode(self) -> u64 {
         Cell::around(self, STEPS).bits
     }
 
-    /// The middle of the cell that a score names.
+    /// Returns the middle of the cell that a score names.
     pub fn decode(score: f64) -> Point {
         let area = Cell { bits: score as u64, step: STEPS }.area();
         let middle = |low: f64, high: f64, limit: f64| ((low + high) / 2.0).clamp(-limit, limit);
@@ -61,7 +61,7 @@ impl Point {
         }
     }
 
-    /// Great-circle distance in meters.
+    /// Returns the great-circle distance in meters.
     pub fn distance(self, other: Point) -> f64 {
         let v = ((other.longitude.to_radians() - self.longitude.to_radians()) / 2.0).sin();
         if v == 0.0 {
@@ -77,7 +77,8 @@ impl Point {
         EARTH * (other.latitude.to_radians() - self.latitude.to_radians()).abs()
     }
 
-    /// The eleven letters of geohash.org. Only ten of them are known: 52 bits are two and a half short of eleven.
+    /// Returns the eleven letters of geohash.org. Only ten of them are known: 52 bits are two and a half short of
+    /// eleven.
     pub fn letters(self) -> [u8; 11] {
         const ALPHABET: &[u8; 32] = b"0123456789bcdefghjkmnpqrstuvwxyz";
         // That site's latitudes go up to the poles.
@@ -94,13 +95,13 @@ fn degrees(radians: f64) -> f64 {
     radians / 1f64.to_radians()
 }
 
-/// Which of 2^step equal steps from -limit to limit a coordinate lies in.
+/// Returns the step, of 2^step equal ones from -limit to limit, in which a coordinate lies.
 fn steps_of(coordinate: f64, limit: f64, step: u32) -> u32 {
     let share = (coordinate + limit) / (2.0 * limit);
     (share * f64::from(1u32 << step)) as u32
 }
 
-/// Bits of the first in even places, of the second in odd ones.
+/// Interleaves bits: the first number's are in even places, the second's in odd ones.
 fn interleave(even: u32, odd: u32) -> u64 {
     spread(even) | spread(odd) << 1
 }
@@ -116,7 +117,7 @@ fn spread(value: u32) -> u64 {
     MASKS.iter().zip([16, 8, 4, 2, 1]).fold(u64::from(value), |bits, (mask, shift)| (bits | bits << shift) & mask)
 }
 
-/// Every second bit, from the lowest on.
+/// Returns every second bit, from the lowest on.
 fn gather(bits: u64) -> u32 {
     const MASKS: [u64; 6] = [
         0x5555_5555_5555_5555,
@@ -162,8 +163,8 @@ impl Cell {
         }
     }
 
-    /// The cell so many columns to the east and rows to the north, around the world in either direction. At the limits
-    /// a place is in the column or row behind the last one, and only moving leaves that.
+    /// Returns the cell so many columns to the east and rows to the north, around the world in either direction. At the
+    /// limits a place is in the column or row behind the last one, and only moving leaves that.
     fn beside(self, east: i32, north: i32) -> Cell {
         let mask = (1u32 << self.step) - 1;
         let moved = |at: u32, by: i32| if by == 0 { at } else { at.wrapping_add_signed(by) & mask };
@@ -171,14 +172,14 @@ impl Cell {
         Cell { bits: interleave(y, x), step: self.step }
     }
 
-    /// The scores of the places in it; the end is not one of them.
+    /// Returns the scores of the places in it; the end is not one of them.
     pub fn scores(self) -> Range<f64> {
         let shift = 52 - 2 * self.step;
         (self.bits << shift) as f64..((self.bits + 1) << shift) as f64
     }
 }
 
-/// What a search looks for, in meters.
+/// The area of a search, in meters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
     /// All within `radius` of the center.
@@ -199,7 +200,7 @@ pub enum Shape {
     },
     /// All within at least three corners.
     Polygon {
-        /// The mean of the corners, from which distances are told.
+        /// The mean of the corners, from which distances are measured.
         center: Point,
         /// In the order in which they are joined; the last one with the first.
         corners: Vec<Point>,
@@ -207,7 +208,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// A polygon around the mean of its corners, taken as points in space.
+    /// Makes a polygon around the mean of its corners, taken as points in space.
     pub fn polygon(corners: Vec<Point>) -> Shape {
         let (mut x, mut y, mut z) = (0.0, 0.0, 0.0);
         for corner in &corners {
@@ -226,7 +227,7 @@ impl Shape {
         }
     }
 
-    /// The distance from the center in meters, if the place is inside.
+    /// Returns the distance from the center in meters, if the place is inside.
     pub fn distance_inside(&self, place: Point) -> Option<f64> {
         match self {
             Shape::Circle { center, radius } => Some(center.distance(place)).filter(|distance| distance <= radius),
@@ -241,7 +242,7 @@ impl Shape {
         }
     }
 
-    /// The rectangle that the shape lies in.
+    /// Returns the rectangle that the shape lies in.
     fn bounds(&self) -> Area {
         let (center, width, height) = match self {
             Shape::Circle { center, radius } => (center, *radius, *radius),
@@ -270,7 +271,8 @@ impl Shape {
         }
     }
 
-    /// The radius of a circle around the center that covers the shape; of a polygon, the rectangle that it lies in.
+    /// Returns the radius of a circle around the center that covers the shape; of a polygon, the rectangle that it lies
+    /// in.
     fn radius(&self) -> f64 {
         match self {
             Shape::Circle { radius, .. } => *radius,
@@ -284,7 +286,7 @@ impl Shape {
         }
     }
 
-    /// Cells that together cover the shape, in the order in which they are searched.
+    /// Returns the cells that together cover the shape, in the order in which they are searched.
     pub fn cells(&self) -> Vec<Cell> {
         let (center, bounds) = (self.center(), self.bounds());
         let mut step = finest_step(self.radius(), center.latitude);
@@ -321,7 +323,7 @@ impl Shape {
     }
 }
 
-/// The step at which a cell is about as large as a circle.
+/// Returns the step at which a cell is about as large as a circle.
 fn finest_step(radius: f64, latitude: f64) -> u32 {
     if radius == 0.0 {
         return STEPS;

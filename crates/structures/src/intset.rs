@@ -1,6 +1,6 @@
 //! An intset: a sorted array of integers, all of one width, in one run of bytes.
 //!
-//! A small set of integers is kept in exactly the bytes in which Redis and Valkey keep it and write it to disk:
+//! A small set of integers is stored in exactly the bytes in which Redis and Valkey hold it and write it to disk:
 //!
 //! ```text
 //!           0            4            8
@@ -33,7 +33,7 @@ pub struct Intset {
 }
 
 impl Intset {
-    /// An empty set.
+    /// Makes an empty set.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER);
         block.body_mut()[0] = 2;
@@ -57,17 +57,17 @@ impl Intset {
         if set.iter().zip(set.iter().skip(1)).all(|(a, b)| a < b) { Ok(set) } else { Err(Corrupt) }
     }
 
-    /// The whole set, as it goes to disk.
+    /// Returns the whole set, as it goes to disk.
     pub fn as_bytes(&self) -> &[u8] {
         &self.block.bytes()[PREFIX..]
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Number of integers.
+    /// Returns the number of integers.
     #[inline]
     pub fn len(&self) -> usize {
         self.word(4) as usize
@@ -85,13 +85,13 @@ impl Intset {
         self.search(n).is_ok()
     }
 
-    /// The integer at a place in ascending order.
+    /// Returns the integer at a place in ascending order.
     #[inline]
     pub fn get(&self, index: usize) -> Option<i64> {
         (index < self.len()).then(|| self.at(index))
     }
 
-    /// False if it was there already.
+    /// Adds an integer; false if it was there already.
     ///
     /// # Panics
     /// When the set has [`MAX`] integers.
@@ -107,7 +107,7 @@ impl Intset {
         true
     }
 
-    /// False if it was not there.
+    /// Removes an integer; false if it was not there.
     pub fn remove(&mut self, n: i64) -> bool {
         let Ok(index) = self.search(n) else { return false };
         let width = self.width();
@@ -116,13 +116,13 @@ impl Intset {
         true
     }
 
-    /// In ascending order, from either end.
+    /// Returns the integers in ascending order, from either end.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         Iter { set: self, indices: 0..self.len() }
     }
 
-    /// Where `n` is, or where it belongs.
+    /// Returns the place of `n`, or the place to insert it at.
     #[inline]
     fn search(&self, n: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
@@ -173,7 +173,7 @@ impl Intset {
         self.word(0) as usize
     }
 
-    /// The header's word at an offset in the form on disk.
+    /// Returns the header's word at an offset in the form on disk.
     #[inline]
     fn word(&self, at: usize) -> u32 {
         u32::from_le_bytes(chunk(&self.block.bytes()[PREFIX + at..], 0))
@@ -184,7 +184,7 @@ impl Intset {
     }
 }
 
-/// Bytes that the integer needs.
+/// Returns the bytes that the integer needs.
 fn width_of(n: i64) -> usize {
     match n {
         -0x8000..=0x7fff => 2,
@@ -250,7 +250,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// Any bytes: what passes as an intset is sorted, and can be changed.
+/// Reads any bytes: an accepted intset is sorted, and can be changed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let Ok(mut set) = Intset::from_bytes(data) else { return };

@@ -1,8 +1,8 @@
-//! The data structures of Cinnabar: what a key's entry is, the table that finds it, and what values are made of.
+//! The data structures of Cinnabar: a key's entry, the table that finds it, and the structures of its value.
 //!
 //! They know no keys, clients or clocks, and belong to one thread at a time: locks are the engine's affair. Each is a
-//! module that opens with how its bytes lie, and is tested against a plain model. Nearly all `unsafe` of the project is
-//! here, in the files that ARCHITECTURE.md names.
+//! module that opens with the layout of its bytes, and is tested against a plain model. Nearly all `unsafe` of the
+//! project is here, in the files that ARCHITECTURE.md names.
 
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 

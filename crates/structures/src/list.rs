@@ -5,12 +5,12 @@
 //!  Quick    a quicklist            many listpacks, see `quicklist`
 //! ```
 //!
-//! A list begins small. Before it grows, [`List::reserve`] is told of what is coming and changes to a quicklist when
-//! that would exceed what one node may hold; after it has shrunk, [`List::shrunk`] changes back when one node is left
-//! that is half of that at most, so that a list does not go to and fro. Both are when Valkey does it: OBJECT ENCODING
-//! tells.
+//! A list begins small. Before it grows, the caller tells [`List::reserve`] how much, which changes to a quicklist when
+//! that would exceed the size of one node; after it has shrunk, [`List::shrunk`] changes back when one node is left
+//! that is half of that at most, so that a list does not go to and fro. Valkey does both at the same sizes, which
+//! OBJECT ENCODING shows.
 //!
-//! Asserted by tests: in either form, and through all changes of form, it is what a `VecDeque` is.
+//! Asserted by tests: in either form, and through all changes of form, it equals a `VecDeque`.
 
 use crate::listpack::{Item, Listpack};
 use crate::quicklist::{End, ListSnapshot, ListStats, NodeView, Quicklist, Rules, remove_equal_items, visit_listpack};
@@ -41,7 +41,7 @@ impl fmt::Debug for List {
 
 /// Reading. Indices are from 0 at the head.
 impl List {
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -59,7 +59,7 @@ impl List {
         }
     }
 
-    /// A list of these nodes, small if it is as short as a small one may be.
+    /// Makes a list of these nodes, small if it is as short as a small one may be.
     pub fn from_quicklist(mut quicklist: Quicklist, rules: &Rules) -> List {
         let fits = quicklist
             .only_listpack()
@@ -70,7 +70,7 @@ impl List {
         }
     }
 
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
         match self {
             List::Small(_) => "listpack",
@@ -78,7 +78,7 @@ impl List {
         }
     }
 
-    /// Pieces that it takes to free the list.
+    /// Returns how many pieces it takes to free the list.
     pub fn free_effort(&self) -> usize {
         match self {
             List::Small(_) => 1,
@@ -86,7 +86,7 @@ impl List {
         }
     }
 
-    /// Bytes on the heap, near enough.
+    /// Returns the bytes on the heap, near enough.
     pub fn memory_usage(&self) -> usize {
         match self {
             List::Small(listpack) => listpack.memory_usage(),
@@ -101,7 +101,7 @@ impl List {
         }
     }
 
-    /// What DEBUG OBJECT tells, if it is a quicklist.
+    /// Returns the statistics for DEBUG OBJECT, if it is a quicklist.
     pub fn stats(&self) -> Option<ListStats> {
         match self {
             List::Small(_) => None,
@@ -109,7 +109,7 @@ impl List {
         }
     }
 
-    /// The element at an end.
+    /// Returns the element at an end.
     #[inline]
     pub fn edge(&self, end: End) -> Option<Item<'_>> {
         match self {
@@ -144,7 +144,8 @@ impl List {
         });
     }
 
-    /// The elements at these indices as they are now, to be read later; None where reading them at once is as cheap.
+    /// Returns the elements at these indices as they are now, to be read later; None where reading them at once is as
+    /// cheap.
     pub fn snapshot(&self, range: Range<usize>) -> Option<ListSnapshot> {
         let range = range.start..range.end.min(self.len());
         match self {
@@ -153,7 +154,7 @@ impl List {
         }
     }
 
-    /// The index of the first element that equals this one.
+    /// Returns the index of the first element that equals this one.
     pub fn position(&self, element: &[u8]) -> Option<usize> {
         let wanted = Item::of(element);
         let (mut index, mut found) = (0, None);
@@ -172,7 +173,7 @@ impl List {
 /// Changes. They keep the form; [`reserve`](List::reserve) goes before what adds, [`shrunk`](List::shrunk) after what
 /// removes.
 impl List {
-    /// `count` elements of `bytes` together are to be added.
+    /// Prepares for `count` new elements of `bytes` together.
     #[inline]
     pub fn reserve(&mut self, count: usize, bytes: usize, rules: &Rules) {
         if let List::Small(listpack) = self
@@ -184,7 +185,7 @@ impl List {
         }
     }
 
-    /// Elements were removed, or replaced by others.
+    /// Changes the form after elements were removed, or replaced by others.
     #[inline]
     pub fn shrunk(&mut self, rules: &Rules) {
         if let List::Quick(quicklist) = self
@@ -264,7 +265,7 @@ impl List {
         }
     }
 
-    /// Removes up to `limit` elements that equal this one, from an end on. How many there were.
+    /// Removes up to `limit` elements that equal this one, from an end on. Returns how many there were.
     pub fn remove_equal(&mut self, element: &[u8], limit: usize, from: End) -> usize {
         match self {
             List::Small(listpack) => {
@@ -470,7 +471,7 @@ mod tests {
             let snapshot = list.snapshot(from..to);
             let backwards = list.snapshot(from..to);
             let copy = list.clone();
-            // What happens to the list afterwards is not seen by a snapshot or a copy.
+            // A snapshot or a copy does not see later changes of the list.
             list.replace(from, Cow::Borrowed(b"other"), &rules);
             list.remove_range(0..to / 2);
             prop_assert_eq!(list.len(), model.len() - (to / 2).min(model.len()));

@@ -1,7 +1,7 @@
 //! Blocks of a log: threads write records into them side by side, and readers follow, each at its own pace.
 //!
 //! ```text
-//!   LogCursor          LogCursor                LogTail: behind a lock of its owner's
+//!   LogCursor          LogCursor                LogTail: behind its owner's lock
 //!       v                  v                        v
 //!   [ block ] --next--> [ block ] --next--> ... [ block ] <-- LogEnd: a word, by which places are reserved
 //!
@@ -10,21 +10,22 @@
 //! ```
 //!
 //! A writer takes three steps, all of them without a lock. It reserves the next place in the text and the next head by
-//! one exchange of a word ([`Space::take`]); nobody else gets these. It [writes](Space::write) its bytes there. Then it
-//! [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire, and finds
-//! the bytes written. It stops where a head is 0, so it never passes a record that is not whole, and sees the records
-//! in the order of their reservation. Where there is no room, a thread with the tail's lock [turns](LogTail::turn).
+//! one exchange of a word ([`Space::take`]); no other thread gets these. It [writes](Space::write) its bytes there.
+//! Then it [publishes](Written::publish) them: it stores the head with release. A reader loads the head with acquire,
+//! and finds the bytes written. It stops at a head of 0, so it never passes a record that is not whole, and sees the
+//! records in the order of their reservation. If there is no room, a thread with the tail's lock
+//! [turns](LogTail::turn).
 //!
 //! Texts of records in a row lie in a row. So a reader looks at heads only and takes the text of many records as one
-//! slice. A large record is a block of its own, made of the bytes that it came in.
+//! slice. A large record is a block of its own, made of the bytes in which it came.
 //!
-//! **Who keeps a block.** It is counted: by the cursors that are in it, by slices of it, by the block before it, and by
-//! the tail until all that was reserved in it is published. So what the slowest cursor has still to read is there, and
-//! the rest goes. A [`Space`] points into its block without being counted: the tail keeps the block for it, and the
-//! tail's end forgets blocks with unpublished places rather than to free them.
+//! **Lifetime of a block.** A block is counted: by the cursors that are in it, by slices of it, by the block before it,
+//! and by the tail until all that was reserved in it is published. So blocks that the slowest cursor has still to read
+//! stay, and the rest are freed. A [`Space`] points into its block without being counted: the tail retains the block
+//! for it, and the tail's end forgets blocks with unpublished places rather than to free them.
 //!
-//! **What is never read or written at once.** Each byte of the text is reserved once, is written by who reserved it,
-//! and is read only after it was published. A block is written anew only by who has it alone
+//! **No byte is read and written at once.** Each byte of the text is reserved once, is written by the thread that
+//! reserved it, and is read only after it was published. A block is written anew only by its sole owner
 //! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
 
 use crate::log_end::{self, HEADS, Offer, Place, TEXT};
@@ -36,17 +37,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
-/// Records from this length on are better blocks of their own.
+/// Length from which records are better blocks of their own.
 pub const LARGE: usize = TEXT / 2;
-/// Blocks that were closed and that the tail keeps to write them anew.
+/// Closed blocks that the tail retains to write them anew.
 const SPARE: usize = 4;
 
-/// What is known of a record besides its text: the owner's affair.
+/// Facts about a record besides its text: the owner's affair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     /// Records in a row with the same tag can be read together.
     pub tag: u32,
-    /// Of no concern to who reads records together.
+    /// Number of the owner's, ignored when records are read together.
     pub note: u64,
 }
 
@@ -79,14 +80,14 @@ impl Drop for Text {
     }
 }
 
-// SAFETY: it owns its bytes, which are plain. Who writes and who reads them is told apart by the block's heads.
+// SAFETY: it owns its bytes, which are plain. The block's heads decide which threads write and read them.
 unsafe impl Send for Text {}
 // SAFETY: as above: all access is by `Space::write` and `LogBlock::text`, which say why they do not meet.
 unsafe impl Sync for Text {}
 
 /// Another block follows.
 struct Next {
-    /// So many records are in the block before it.
+    /// Number of records in the block before it.
     records: usize,
     block: Arc<LogBlock>,
 }
@@ -98,7 +99,7 @@ pub struct LogBlock {
     heads: Box<[RecordMark]>,
     text: Text,
     next: OnceLock<Next>,
-    /// The bytes that it takes up, among those of the log.
+    /// The share of the log's memory that it takes up.
     _memory: MemoryShare,
 }
 
@@ -113,12 +114,12 @@ impl LogBlock {
         LogBlock::new(0, heads, Vec::with_capacity(TEXT), memory)
     }
 
-    /// Without room: a thread that has something to write turns to another block.
+    /// Makes a block without room: a thread that has a record to write turns to another block.
     fn empty(memory: &Arc<LogMemory>) -> LogBlock {
         LogBlock::new(0, Box::new([]), Vec::new(), memory)
     }
 
-    /// One record that is there already.
+    /// Makes a block of one record that is there already.
     fn owned(start: u64, label: Label, bytes: Vec<u8>, memory: &Arc<LogMemory>) -> LogBlock {
         let head = RecordMark::default();
         head.publish(bytes.len(), label);
@@ -129,7 +130,7 @@ impl LogBlock {
         self.text.len > 0
     }
 
-    /// The record's head, if it is published.
+    /// Returns the record's head, if it is published.
     #[inline]
     fn published(&self, head: usize) -> Option<u64> {
         let lead = self.heads.get(head)?.lead.load(Acquire);
@@ -145,25 +146,25 @@ impl LogBlock {
         self.heads[..records].iter().all(|head| head.lead.load(Acquire) != 0)
     }
 
-    /// Text of published records.
+    /// Returns the text of published records.
     ///
     /// # Safety
     /// The range is that of records in a row whose heads [were seen](Self::published) to be published.
     #[inline]
     unsafe fn text(&self, range: Range<usize>) -> &[u8] {
         // SAFETY: the range was reserved, so it lies in the text, and written before its heads were stored with
-        // release, which the caller has loaded with acquire. Nobody writes there again while `self` is borrowed.
+        // release, which the caller has loaded with acquire. No thread writes there again while `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.text.start.as_ptr().add(range.start), range.len()) }
     }
 
-    /// Begins anew, for who has it alone. All that was reserved in it must be published.
+    /// Begins anew, for a sole owner. All that was reserved in it must be published.
     fn renew(&mut self) {
         self.heads.iter_mut().for_each(|head| *head.lead.get_mut() = 0);
         drop(self.next.take());
     }
 }
 
-/// Blocks that go one after the other, however many: not each within the drop of the one before it.
+/// Drops blocks one after the other, however many: not each within the drop of the one before it.
 impl Drop for LogBlock {
     fn drop(&mut self) {
         let mut next = self.next.take();
@@ -190,13 +191,13 @@ pub type LogEnd = log_end::LogEnd<LogBlock>;
 pub struct Space(Place<LogBlock>);
 
 impl Space {
-    /// Reserves what was offered. None: another thread was faster.
+    /// Reserves the offered place. None: another thread was faster.
     #[inline]
     pub fn take(offer: Offer<'_, LogBlock>) -> Option<Space> {
         offer.take().map(Space)
     }
 
-    /// Where it ends in the log.
+    /// Returns its end in the log.
     pub fn end(&self) -> u64 {
         self.0.end
     }
@@ -204,14 +205,14 @@ impl Space {
     /// Writes the record's text.
     ///
     /// # Panics
-    /// When it is not as long as was reserved.
+    /// When it does not have the reserved length.
     #[inline]
     pub fn write(self, text: &[u8]) -> Written {
         assert_eq!(text.len(), self.0.len, "all that is reserved is written");
-        // SAFETY: the tail keeps the block until this place is published, which only `Written` can do: the end's word
+        // SAFETY: the tail retains the block until this place is published, which only `Written` can do: the end's word
         // counts the place, and the tail reads the word when it closes the block. The place is within the text, as the
-        // word has told that it fits, and no other `Space` has any of it. Readers do not look at it before it is
-        // published. What the caller has borrowed does not overlap it: nothing else refers to it.
+        // word said that it fits, and no other `Space` has any of it. Readers do not look at it before it is published.
+        // The caller's text does not overlap it: nothing else refers to it.
         unsafe {
             let to = self.0.block.as_ref().text.start.as_ptr().add(self.0.at);
             to.copy_from_nonoverlapping(text.as_ptr(), text.len());
@@ -225,7 +226,7 @@ impl Space {
 pub struct Written(Space);
 
 impl Written {
-    /// Readers may see it from now on.
+    /// Publishes the record to readers.
     #[inline]
     pub fn publish(self, label: Label) {
         let Place { block, head, len, .. } = self.0.0;
@@ -235,7 +236,7 @@ impl Written {
     }
 }
 
-/// The blocks of a log, which it keeps as long as places in them are not published, and turns.
+/// The blocks of a log, which the tail retains as long as places in them are not published, and turns.
 pub struct LogTail {
     end: Arc<LogEnd>,
     /// The one at the end.
@@ -255,7 +256,7 @@ impl Default for LogTail {
 }
 
 impl LogTail {
-    /// Where places are reserved. When the tail is gone there is no room any more.
+    /// Returns the end, where places are reserved. Without the tail there is no room any more.
     pub fn end(&self) -> &Arc<LogEnd> {
         &self.end
     }
@@ -265,14 +266,14 @@ impl LogTail {
         &self.memory
     }
 
-    /// Goes on in another block: one of those before, if nobody reads one any more.
+    /// Continues in another block: an old one, if no thread reads it any more.
     pub fn turn(&mut self) {
         let mut block = self.reused().unwrap_or_else(|| Arc::new(LogBlock::shared(&self.memory)));
         let (_, records) = turn(&self.end, &mut block, false, 0);
         self.close(records, block);
     }
 
-    /// Appends a record that keeps its own bytes, and answers where it ends in the log.
+    /// Appends a record that keeps its own bytes, and returns its end in the log.
     ///
     /// # Panics
     /// When it has none.
@@ -283,12 +284,12 @@ impl LogTail {
         let end = start + text.len() as u64;
         self.close(records, Arc::new(LogBlock::owned(start, label, text, &self.memory)));
         self.close(1, last);
-        // It is large, so only readers are to keep it: neither the tail nor a block before it.
+        // It is large, so only readers are to retain it: neither the tail nor a block before it.
         self.closed.retain(|block| !is_done(block));
         end
     }
 
-    /// So many records are in the block that was the last one; this one follows.
+    /// Closes the last block, which has so many records; this one follows.
     fn close(&mut self, records: usize, block: Arc<LogBlock>) {
         let next = Next { records, block: Arc::clone(&block) };
         assert!(self.block.next.set(next).is_ok(), "the tail is the last block");
@@ -304,15 +305,15 @@ impl LogTail {
         Some(block)
     }
 
-    /// A reader of what is reserved from now on.
+    /// Returns a reader of all places that are reserved from now on.
     pub fn cursor(&self) -> LogCursor {
         let (head, at) = self.end.reserved();
         LogCursor { block: Arc::clone(&self.block), head, at }
     }
 }
 
-/// Makes a block that nobody else has the one at the end, so many bytes behind what is reserved by then. Answers how
-/// many bytes of the log and records of its last block these are.
+/// Makes a new block the one at the end, so many bytes behind the places reserved by then. Returns how many bytes of
+/// the log and records of its last block these are.
 fn turn(end: &LogEnd, block: &mut Arc<LogBlock>, is_closed: bool, skipped: usize) -> (u64, usize) {
     end.turn(is_closed, skipped, |start| {
         Arc::get_mut(block).expect("nobody else has a block that is to come").start = start;
@@ -327,7 +328,7 @@ fn is_done(block: &LogBlock) -> bool {
 
 impl Drop for LogTail {
     fn drop(&mut self) {
-        // Nobody reserves a place from here on, and a thread with an offer does not get it.
+        // No thread reserves a place from here on, and a thread with an offer does not get it.
         let (_, records) = turn(&self.end, &mut Arc::new(LogBlock::empty(&self.memory)), true, 0);
         if !self.block.is_complete(records) {
             std::mem::forget(Arc::clone(&self.block));
@@ -340,7 +341,7 @@ impl Drop for LogTail {
     }
 }
 
-/// Where a reader is in the log. It keeps what comes after it.
+/// Position of a reader in the log. It retains the blocks behind it.
 pub struct LogCursor {
     block: Arc<LogBlock>,
     head: usize,
@@ -349,21 +350,21 @@ pub struct LogCursor {
 
 /// Records in a row, all with the same tag.
 pub struct Run<'c> {
-    /// That of the first.
+    /// Label of the first.
     pub label: Label,
     block: &'c Arc<LogBlock>,
     range: Range<usize>,
 }
 
 impl LogCursor {
-    /// Bytes of the log before it.
+    /// Returns the bytes of the log before it.
     #[inline]
     pub fn offset(&self) -> u64 {
         self.block.start + self.at as u64
     }
 
-    /// Passes over the next record that ends by `until`, which no record spans, and over those behind it with the same
-    /// tag where the tag says that these are read `together`. None: there is none, or it is not published yet.
+    /// Passes over the next record that ends by `until`, which no record spans, and over the ones behind it with the
+    /// same tag if the tag says that these are read `together`. None: there is none, or it is not published yet.
     #[inline]
     pub fn next_run(&mut self, until: u64, together: impl Fn(u32) -> bool) -> Option<Run<'_>> {
         if self.offset() >= until {
@@ -393,7 +394,7 @@ impl LogCursor {
         Some(Run { label, block, range: begin..self.at })
     }
 
-    /// Goes on to the next block; false if there is none, or records are still to be published in this one.
+    /// Continues in the next block; false if there is none, or records are still to be published in this one.
     fn step(&mut self) -> bool {
         let Some(next) = self.block.next.get().filter(|next| next.records == self.head) else { return false };
         let block = Arc::clone(&next.block);
@@ -403,20 +404,20 @@ impl LogCursor {
 }
 
 impl Run<'_> {
-    /// Their text.
+    /// Returns their text.
     #[inline]
     pub fn text(&self) -> &[u8] {
         // SAFETY: `next_run` has seen the heads of all records in the range.
         unsafe { self.block.text(self.range.clone()) }
     }
 
-    /// The same, to be kept.
+    /// Returns their text, to be retained.
     pub fn share(&self) -> LogSlice {
         LogSlice { block: Arc::clone(self.block), range: self.range.clone() }
     }
 }
 
-/// A part of the log's text, which it keeps.
+/// A part of the log's text, which it retains.
 pub struct LogSlice {
     block: Arc<LogBlock>,
     range: Range<usize>,
@@ -443,7 +444,7 @@ mod tests {
         Label { tag, note: u64::from(tag) * 3 }
     }
 
-    /// One with a block.
+    /// Makes a tail with a block.
     fn begun() -> LogTail {
         let mut tail = LogTail::default();
         tail.turn();
@@ -545,7 +546,7 @@ mod tests {
 
     #[test]
     fn what_is_never_published_is_forgotten() {
-        /// Where who looks for leaks finds what is one on purpose.
+        /// Place at which a leak checker finds deliberate leaks.
         static FORGOTTEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         let mut tail = begun();
         FORGOTTEN.lock().expect("no panic").push(Arc::as_ptr(&tail.block) as usize);
@@ -643,7 +644,7 @@ mod tests {
         #[test]
         fn every_reader_reads_all_since_it_began(steps in prop::collection::vec(step(), 1..120)) {
             let mut tail = LogTail::default();
-            // What the log is, and where each record ends.
+            // The expected log, and the end of each record.
             let (mut model, mut ends, mut readers) = (Vec::new(), vec![0], Vec::new());
             for step in steps {
                 match step {

@@ -1,5 +1,5 @@
-//! The end of a log: one word, by which threads reserve places side by side. The blocks themselves, and what is done
-//! with a place, are in [`log_block`](crate::log_block).
+//! The end of a log: one word, by which threads reserve places side by side. The blocks themselves, and the use of
+//! places, are in [`log_block`](crate::log_block).
 
 use crossbeam_utils::CachePadded;
 use std::ptr::{NonNull, null_mut};
@@ -14,7 +14,7 @@ const TEXT_BITS: u32 = 17;
 const RECORD_BITS: u32 = 11;
 const _: () = assert!(TEXT < 1 << TEXT_BITS && HEADS < 1 << RECORD_BITS);
 
-/// What is reserved in the block at the end, as one word:
+/// Reserved places in the block at the end, as one word:
 ///
 /// ```text
 ///   | turns so far, 35 bits | closed | records, 11 bits | bytes of text, 17 bits |
@@ -42,12 +42,12 @@ impl Reserved {
         self.0 & Reserved::CLOSED == 0 && len <= TEXT - self.text() && self.records() < HEADS
     }
 
-    /// With one more record, which must [fit](Self::fits).
+    /// Returns the word with one more record, which must [fit](Self::fits).
     fn and(self, len: usize) -> Reserved {
         Reserved(self.0 + (1 << TEXT_BITS) + len as u64)
     }
 
-    /// Nothing yet, in the next block.
+    /// Returns the word of the next block, without reservations.
     fn turned(self, is_closed: bool) -> Reserved {
         let closed = if is_closed { Reserved::CLOSED } else { 0 };
         Reserved((self.turns() + 1).wrapping_mul(Reserved::TURN) | closed)
@@ -60,11 +60,11 @@ struct Recent<B> {
     block: AtomicPtr<B>,
 }
 
-/// Blocks whose places are told apart.
+/// Blocks whose places are distinguished.
 const RECENT: usize = 8;
 
-/// The end of a log, where threads reserve places, each by one exchange of a word. What blocks are is their owner's
-/// affair: here are only pointers to them.
+/// The end of a log, where threads reserve places, each by one exchange of a word. The contents of blocks are their
+/// owner's affair: here are only pointers to them.
 pub struct LogEnd<B> {
     reserved: CachePadded<AtomicU64>,
     /// By turns, modulo their number. Stored before the word names them, and not again for so many turns.
@@ -72,7 +72,7 @@ pub struct LogEnd<B> {
 }
 
 impl<B> LogEnd<B> {
-    /// That of a log without a byte, whose block has no room.
+    /// Makes the end of a log without a byte, whose block has no room.
     pub(crate) fn closed(block: *const B) -> LogEnd<B> {
         let recent = |n| Recent {
             start: AtomicU64::new(0),
@@ -92,18 +92,18 @@ impl<B> LogEnd<B> {
         &self.recent[turns as usize % RECENT]
     }
 
-    /// Records and bytes of text that are reserved in the block at the end.
+    /// Returns the numbers of records and of bytes of text that are reserved in the block at the end.
     pub(crate) fn reserved(&self) -> (usize, usize) {
         let reserved = self.word();
         (reserved.records(), reserved.text())
     }
 
-    /// Bytes that were reserved so far.
+    /// Returns the bytes that were reserved so far.
     #[inline]
     pub fn offset(&self) -> u64 {
         loop {
             let reserved = self.word();
-            // What is stored here later on belongs to a turn that the second look sees.
+            // A later value here belongs to a turn that the second look sees.
             let start = self.recent(reserved.turns()).start.load(Acquire);
             if self.word().turns() == reserved.turns() {
                 return start + reserved.text() as u64;
@@ -111,7 +111,8 @@ impl<B> LogEnd<B> {
         }
     }
 
-    /// The next place for so many bytes, which is still to be taken. None: there is no room, so the tail has to turn.
+    /// Returns the next place for so many bytes, which is still to be taken. None: there is no room, so the tail has to
+    /// turn.
     ///
     /// # Panics
     /// When they are none.
@@ -124,9 +125,9 @@ impl<B> LogEnd<B> {
         reserved.fits(len).then_some(Offer { end: self, reserved, block, start, len })
     }
 
-    /// Goes on in another block, so many bytes behind what is reserved by then. `begin` is told where it begins, and
-    /// answers which it is; more than once, if places are reserved meanwhile. For one thread at a time. Answers how
-    /// many bytes of the log and records of the block before are reserved.
+    /// Continues in another block, so many bytes behind the places reserved by then. `begin` gets its beginning, and
+    /// returns the block; more than once, if places are reserved meanwhile. For one thread at a time. Returns how many
+    /// bytes of the log and records of the block before are reserved.
     pub(crate) fn turn(&self, is_closed: bool, skipped: usize, mut begin: impl FnMut(u64) -> *const B) -> (u64, usize) {
         let mut reserved = self.word();
         loop {
@@ -143,7 +144,7 @@ impl<B> LogEnd<B> {
     }
 }
 
-/// A place that is the next one as long as nobody else takes it.
+/// A place that is the next one as long as no other thread takes it.
 pub struct Offer<'e, B> {
     end: &'e LogEnd<B>,
     reserved: Reserved,
@@ -160,17 +161,17 @@ pub(crate) struct Place<B> {
     /// Bytes of text before it in the block.
     pub at: usize,
     pub len: usize,
-    /// Where it ends in the log.
+    /// Its end in the log.
     pub end: u64,
 }
 
 impl<B> Offer<'_, B> {
-    /// None: another thread was faster.
+    /// Reserves it. None: another thread was faster.
     #[inline]
     pub(crate) fn take(self) -> Option<Place<B>> {
         let Offer { end, reserved, block, start, len } = self;
-        // That the word is the same says that nobody has turned since: turns are counted, and come back to a number
-        // only after more bytes than a log can have. So `block` and `start` are those of the block that it is about.
+        // An equal word proves that no thread has turned since: turns are counted, and come back to a number only after
+        // more bytes than a log can have. So `block` and `start` are the ones of the word's block.
         end.reserved.compare_exchange(reserved.0, reserved.and(len).0, AcqRel, Relaxed).ok()?;
         let (head, at) = (reserved.records(), reserved.text());
         Some(Place { block, head, at, len, end: start + (at + len) as u64 })

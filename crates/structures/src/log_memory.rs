@@ -1,4 +1,4 @@
-//! The memory that a log's blocks take up: each has a share, which it gives back when the last one who reads it goes.
+//! The memory that a log's blocks take up: each has a share, which is released when its last reader goes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub struct LogMemory(AtomicU64);
 
 impl LogMemory {
-    /// Bytes that are taken up.
+    /// Returns the bytes that are taken up.
     pub fn bytes(&self) -> u64 {
         self.0.load(Relaxed)
     }

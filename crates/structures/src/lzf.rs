@@ -9,11 +9,11 @@
 //!  111ooooo  llllllll  oooooooo         a longer copy: l + 9 bytes (9 to 264)
 //! ```
 //!
-//! A copy may reach into what it is itself writing: three bytes from one byte back repeat that byte. The length of the
-//! text is not part of the format; it must be stored beside it.
+//! A copy may reach into its own output: three bytes from one byte back repeat that byte. The length of the text is not
+//! part of the format; it must be stored beside it.
 //!
-//! Asserted by tests: what was compressed comes back; bytes of any other origin give an error or a text of the length
-//! that was asked for, and no memory is taken for a length that they cannot give.
+//! Asserted by tests: compressed text comes back; bytes of any other origin give an error or a text of the requested
+//! length, and no memory is taken for a length that they cannot give.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ const COPY_MAX: usize = 264;
 const RUN_MAX: usize = 32;
 /// Bytes that are copied at once where no more are wanted and there is room.
 const WIDE: usize = 16;
-/// What a byte can become at most: three make a copy of [`COPY_MAX`].
+/// Most bytes that one byte can become: three make a copy of [`COPY_MAX`].
 const EXPANSION_MAX: usize = COPY_MAX / 3;
 
 /// The bytes are not LZF, or not of a text of the length that was asked for.
@@ -50,7 +50,7 @@ pub fn compress(text: &[u8], limit: usize) -> Option<Vec<u8>> {
     compress_onto(text, limit, &mut bytes).map(|()| bytes)
 }
 
-/// The same behind what `bytes` holds; after None there may be more there, which means nothing.
+/// Compresses `text` and appends it to `bytes`; after None `bytes` may have a meaningless rest.
 pub fn compress_onto(text: &[u8], limit: usize, bytes: &mut Vec<u8>) -> Option<()> {
     u32::try_from(text.len()).ok()?;
     bytes.reserve(limit.min(text.len()));
@@ -64,7 +64,7 @@ pub fn compress_onto(text: &[u8], limit: usize, bytes: &mut Vec<u8>) -> Option<(
 }
 
 fn compress_with<const PLACES: usize>(text: &[u8], mut out: Writer<'_>) -> Option<()> {
-    // Where three bytes of this hash stood last, plus one; 0 for nowhere.
+    // Last place of three bytes with this hash, plus one; 0 for none.
     let mut last_seen = [0u32; PLACES];
     let hash = |text: &[u8], at: usize| (hash(text, at) >> (HASH_BITS - PLACES.trailing_zeros())) % PLACES;
     let (mut at, mut unwritten) = (0, 0);
@@ -78,7 +78,7 @@ fn compress_with<const PLACES: usize>(text: &[u8], mut out: Writer<'_>) -> Optio
         };
         out.literals(&text[unwritten..at])?;
         out.copy(at - from, len)?;
-        // The last places of what was copied are remembered, too: a text goes on where it went on before.
+        // The last places within a copy are remembered, too: a text often continues as it did before.
         let end = at + len;
         for place in end.saturating_sub(2)..end {
             if place + COPY_MIN <= text.len() {
@@ -114,7 +114,7 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 struct Writer<'o> {
     bytes: &'o mut Vec<u8>,
-    /// Where the bytes end at most.
+    /// Greatest end of the bytes.
     limit: usize,
 }
 
@@ -145,7 +145,7 @@ impl Writer<'_> {
     }
 }
 
-/// The text of `len` bytes that was compressed.
+/// Returns the text of `len` bytes that was compressed.
 ///
 /// # Errors
 /// The bytes are no LZF, or of a text of another length.
@@ -155,7 +155,7 @@ pub fn decompress(compressed: &[u8], len: usize) -> Result<Vec<u8>, Corrupt> {
     Ok(text)
 }
 
-/// The same in the place of what `text` holds.
+/// Decompresses into `text`, in the place of its present bytes.
 ///
 /// # Errors
 /// As [`decompress`]; `text` is of no use then.

@@ -20,7 +20,7 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Says that the length follows as eight bytes.
+/// Marks a length that follows as eight bytes.
 const LONG: u8 = 0xff;
 
 /// An owned byte string that does not change.
@@ -34,7 +34,7 @@ unsafe impl Send for Member {}
 unsafe impl Sync for Member {}
 
 impl Member {
-    /// A member of these bytes, which are copied.
+    /// Makes a member of these bytes, which are copied.
     pub fn new(bytes: &[u8]) -> Self {
         let layout = layout(bytes.len());
         // SAFETY: the size is at least that of the length byte.
@@ -55,7 +55,7 @@ impl Member {
         Member { block }
     }
 
-    /// The member's bytes.
+    /// Returns the member's bytes.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let len = self.len();
@@ -63,7 +63,7 @@ impl Member {
         unsafe { std::slice::from_raw_parts(self.block.as_ptr().add(head_of(len)), len) }
     }
 
-    /// Bytes that the allocator was asked for.
+    /// Returns the bytes that the allocator was asked for.
     pub fn allocated(&self) -> usize {
         layout(self.len()).size()
     }
@@ -80,7 +80,7 @@ impl Member {
     }
 }
 
-/// Bytes before the member's own.
+/// Returns the bytes before the member's own.
 #[inline]
 fn head_of(len: usize) -> usize {
     if len < LONG.into() { 1 } else { 9 }
@@ -117,9 +117,9 @@ unsafe impl TaggedPointer for Member {
     }
 }
 
-/// What a table shows of a member lives as long as the table is borrowed.
+/// A part of a member in a table lives as long as the table is borrowed.
 impl<'a> Ref<'a, Member> {
-    /// The member's bytes, for as long as the table is borrowed.
+    /// Returns the member's bytes, for as long as the table is borrowed.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         let member: &Member = self;

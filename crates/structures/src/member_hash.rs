@@ -10,7 +10,7 @@ use foldhash::quality::SeedableRandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::OnceLock;
 
-/// 64 bits, of which the hash table takes the upper 48 as the position and the lower 8 as the tag.
+/// Returns 64 bits, of which the hash table takes the upper 48 as the position and the lower 8 as the tag.
 #[inline]
 pub(crate) fn member_hash(member: &[u8]) -> u64 {
     static STATE: OnceLock<SeedableRandomState> = OnceLock::new();
@@ -23,11 +23,11 @@ pub(crate) fn member_hash(member: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// How many members are asked for together.
+/// Members that are prefetched together.
 const BATCH: usize = 16;
 
-/// Asks for what lookups of the first [`BATCH`] of these members will read: for all buckets first, so that the entries'
-/// addresses can be read from them without waiting for each.
+/// Prefetches the memory that lookups of the first [`BATCH`] of these members will read: all buckets first, so that the
+/// entries' addresses can be read from them without waiting for each.
 pub(crate) fn prefetch<'a, T: TaggedPointer>(table: &HashTable<T>, members: impl Iterator<Item = &'a [u8]>) {
     let mut hashes = [0; BATCH];
     let mut count = 0;

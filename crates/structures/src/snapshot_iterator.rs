@@ -1,9 +1,9 @@
-//! Iterators over a collection as it is at one moment, while it goes on changing.
+//! Iterators over a collection as it is at one moment, while it changes.
 //!
-//! A walk goes through the collection a piece at a time. In between others may change what is still ahead of it: the
-//! collection tells its walks before it does ([`SnapshotIterators`]), and each keeps the old state of that element and
-//! remembers to pass over the new one. So a change costs every walk one element at most, and none of them a copy of the
-//! rest.
+//! A walk goes through the collection a piece at a time. In between other commands may change elements ahead of it: the
+//! collection notifies its walks before it does ([`SnapshotIterators`]), and each retains the old state of that element
+//! and remembers to pass over the new one. So a change costs every walk one element at most, and none of them a copy of
+//! the rest.
 //!
 //! ```text
 //!   elements in the order of the walk    | walked ........ | next          ahead: kept before it is changed |
@@ -11,12 +11,12 @@
 //! ```
 //!
 //! [`TableSnapshotIterator`] is for hash tables, whose order is the line of hashes and is not changed by resizes;
-//! [`RankedSnapshotIterator`] for sorted sets, in whose order it merges what it has kept.
+//! [`RankedSnapshotIterator`] for sorted sets, in whose order it merges the retained pairs.
 //!
 //! A thread that changes the collection or takes a piece owns it or has locked it; a walk's own lock is held for a
 //! moment only and is never waited for. A walk that was dropped is forgotten at the next change.
 //!
-//! Asserted by tests: what a walk shows is the collection at its beginning, whatever is changed between the pieces.
+//! Asserted by tests: a walk shows the collection at its beginning, whatever is changed between the pieces.
 
 use crate::hashtable::position;
 use crate::snapshot_sweep::SnapshotSweep;
@@ -39,27 +39,27 @@ impl<W> Default for SnapshotIterators<W> {
 }
 
 impl<W> SnapshotIterators<W> {
-    /// To be looked at before every change.
+    /// Whether there is none. To be called before every change.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// A walk begins; it ends when the last reference to it is dropped.
+    /// Begins a walk; it ends when the last reference to it is dropped.
     pub fn begin(&mut self, walk: W) -> Arc<W> {
         let walk = Arc::new(walk);
         self.running().walks.push(Arc::downgrade(&walk));
         walk
     }
 
-    /// A sweep begins, beside those that are under way; it ends likewise.
+    /// Begins a sweep, beside the ones that are under way; it ends likewise.
     pub fn begin_snapshot_sweep(&mut self, sweep: SnapshotSweep) -> Arc<SnapshotSweep> {
         let sweep = Arc::new(sweep);
         self.running().sweeps.push(Arc::downgrade(&sweep));
         sweep
     }
 
-    /// Without those that have ended.
+    /// Returns the walks without ended ones.
     fn running(&mut self) -> &mut Running<W> {
         let running = self.0.get_or_insert_with(|| Box::new(Running { walks: Vec::new(), sweeps: Vec::new() }));
         running.walks.retain(|walk| walk.strong_count() > 0);
@@ -67,7 +67,7 @@ impl<W> SnapshotIterators<W> {
         running
     }
 
-    /// What lies at this place is about to be changed, to come or to go. `scan` visits a bucket of the table.
+    /// Prepares walks for a change, an insertion or a removal at this place. `scan` visits a bucket of the table.
     #[cold]
     pub fn touch(&mut self, hash: u64, mut scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
         let Some(running) = &mut self.0 else { return };
@@ -75,7 +75,7 @@ impl<W> SnapshotIterators<W> {
         self.forget_if_empty();
     }
 
-    /// Tells all walks that are still under way.
+    /// Notifies all walks that are still under way.
     #[cold]
     pub fn tell(&mut self, tell: impl Fn(&W)) {
         let Some(running) = &mut self.0 else { return };
@@ -91,7 +91,7 @@ impl<W> SnapshotIterators<W> {
 }
 
 fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind it is only ever pushed to and popped from.
+    // The queue is only ever pushed to and popped from.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -106,7 +106,7 @@ type NameAndValue = (Box<[u8]>, Box<[u8]>);
 
 #[derive(Default)]
 struct Ahead {
-    /// The position from which on nothing is walked yet; None at the end.
+    /// The position from which nothing is walked yet; None at the end.
     next: Option<u64>,
     /// Elements ahead that were changed, as they were.
     kept: VecDeque<NameAndValue>,
@@ -129,12 +129,12 @@ pub struct Seen<'a> {
 }
 
 impl TableSnapshotIterator {
-    /// A walk over all elements that have not expired by `now`, in Unix milliseconds.
+    /// Makes a walk over all elements that have not expired by `now`, in Unix milliseconds.
     pub fn new(now: u64) -> Self {
         TableSnapshotIterator { now, state: Mutex::new(Ahead { next: Some(0), ..Ahead::default() }) }
     }
 
-    /// An element is about to be changed or removed.
+    /// Retains an element that is about to be changed or removed.
     pub fn keep(&self, old: Seen<'_>) {
         let mut state = lock(&self.state);
         if state.is_ahead(old.hash) && !state.seen.contains_key(old.name) {
@@ -146,7 +146,7 @@ impl TableSnapshotIterator {
         }
     }
 
-    /// An element is about to come in that there was not.
+    /// Leaves out an element that is about to be inserted.
     pub fn leave_out(&self, hash: u64, name: &[u8]) {
         let mut state = lock(&self.state);
         if state.is_ahead(hash) {
@@ -154,14 +154,14 @@ impl TableSnapshotIterator {
         }
     }
 
-    /// Whether an element of which it is known whether it is there now was there when the walk began. Only of a walk
-    /// that has shown nothing yet.
+    /// Whether an element was there when the walk began; `is_there`: whether it is there now. Only of a walk that has
+    /// shown nothing yet.
     pub fn had(&self, name: &[u8], is_there: bool) -> bool {
         lock(&self.state).seen.get(name).copied().unwrap_or(is_there)
     }
 
     /// Shows the name and value of about `max` elements; true at the end. `scan` visits some elements from a position
-    /// on and returns where to go on, as [`HashTable::scan`](crate::hashtable::HashTable::scan).
+    /// on and returns the next position, as [`HashTable::scan`](crate::hashtable::HashTable::scan).
     pub fn piece(
         &self,
         max: usize,
@@ -181,7 +181,7 @@ impl TableSnapshotIterator {
                 return true;
             };
             state.next = scan(next, &mut |seen| {
-                // A bucket that was resized meanwhile may begin before where the walk is.
+                // A bucket that was resized meanwhile may begin before the position of the walk.
                 if position(seen.hash) >= next && self.shows(seen.expiry) && !state.seen.contains_key(seen.name) {
                     show(seen.name, seen.value);
                     shown += 1;
@@ -221,7 +221,7 @@ struct RankedKept {
 /// An order key and a member.
 type Pair = (u64, Box<[u8]>);
 
-/// Where a walk stands: at a pair, which may have been removed.
+/// Position of a walk: at a pair, which may have been removed.
 #[derive(Clone, Debug)]
 pub struct WalkPosition {
     /// The pair's order key.
@@ -232,16 +232,16 @@ pub struct WalkPosition {
     pub is_done: bool,
 }
 
-/// What a walk is shown of the pairs ahead of it.
+/// Reply of a walk to a pair ahead of it.
 pub enum Step {
-    /// The next pair, please.
+    /// The walk wants the next pair.
     More,
-    /// No more pairs in this piece.
+    /// The piece is complete.
     Enough,
 }
 
 impl RankedSnapshotIterator {
-    /// A walk over `left` pairs, of which this is the first.
+    /// Makes a walk over `left` pairs, of which this is the first.
     pub fn new(reverse: bool, left: usize, key: u64, member: &[u8]) -> Self {
         let place = WalkPosition { key, member: member.into(), is_done: false };
         let state = RankedKept { place, left, kept: BTreeMap::new(), new: HashSet::new() };
@@ -253,7 +253,7 @@ impl RankedSnapshotIterator {
         self.reverse
     }
 
-    /// A pair is about to go.
+    /// Retains a pair that is about to be removed.
     pub fn keep(&self, key: u64, member: &[u8], score: f64) {
         let mut state = lock(&self.state);
         if self.is_ahead(&state.place, key, member) {
@@ -264,7 +264,7 @@ impl RankedSnapshotIterator {
         }
     }
 
-    /// A pair is about to come in.
+    /// Leaves out a pair that is about to be inserted.
     pub fn leave_out(&self, key: u64, member: &[u8]) {
         let mut state = lock(&self.state);
         if self.is_ahead(&state.place, key, member) {
@@ -272,8 +272,8 @@ impl RankedSnapshotIterator {
         }
     }
 
-    /// Shows up to `max` pairs; true at the end. `visit` is told where the walk stands and hands out the pairs from
-    /// there on, in the direction of the walk, as order key, member and score, until it is told that there are enough.
+    /// Shows up to `max` pairs; true at the end. `visit` gets the position of the walk and hands out the pairs from
+    /// there on, in the direction of the walk, as order key, member and score, until the walk has enough.
     pub fn piece(
         &self,
         max: usize,
@@ -323,7 +323,7 @@ impl RankedSnapshotIterator {
         state.left == 0 || wanted > 0
     }
 
-    /// The next pair that was kept, if it comes before the given one or is the same.
+    /// Takes the next retained pair, if it comes before the given one or is the same.
     fn pop_kept(&self, kept: &mut BTreeMap<Pair, f64>, limit: Option<(u64, &[u8])>) -> Option<(Pair, f64)> {
         if kept.is_empty() {
             return None;
@@ -343,7 +343,7 @@ impl RankedSnapshotIterator {
         }
     }
 
-    /// Of two pairs, in the direction of the walk.
+    /// Compares two pairs, in the direction of the walk.
     fn order(&self, key: u64, member: &[u8], other: u64, other_member: &[u8]) -> Ordering {
         let order = key.cmp(&other).then_with(|| member.cmp(other_member));
         if self.reverse { order.reverse() } else { order }

@@ -1,22 +1,21 @@
-//! Snapshot sweeps: everything that a table holds at one moment is handed out once, while it goes on changing.
+//! Snapshot sweeps: all entries of a table at one moment are handed out once, while it changes.
 //!
-//! The line of hashes is cut into cells of some entries each. The sweep goes along the line. A change of
-//! something ahead of it first hands out all that lies in the same cell, and marks the cell. From then on changes
-//! there are free:
+//! The line of hashes is cut into cells of some entries each. The sweep goes along the line. A change ahead of it first
+//! hands out all entries in the same cell, and marks the cell. From then on changes there are free:
 //!
 //! ```text
 //!   line of hashes    | swept ......... | next    [cell]  [done]  [cell]  [done]  [cell]
 //!                       changes are free           changes in a cell that is done are free, too
 //! ```
 //!
-//! Where entries know their hashes' classes without being read, a cell has a part for each class, and only what is in
-//! the same part is handed out.
+//! If entries know their hashes' classes without being read, a cell has a part for each class, and only entries in the
+//! same part are handed out.
 //!
-//! So a change costs a cell at most, and what is to be remembered is a bit for a cell: nothing of names or old values,
-//! which go to where they are handed. The order is of no account. A place on the line is not moved by any resize.
+//! So a change costs a cell at most, and the memory is a bit for a cell: nothing of names or old values, which go to
+//! the sink. The order is of no account. A place on the line is not moved by any resize.
 //!
 //! [`Cells`] is the bookkeeping; a [`SnapshotSweep`] is shared by a collection, which [touches](SnapshotSweep::touch)
-//! what it is about to change, and by the thread that sweeps.
+//! it before each change, and by the thread that sweeps.
 //!
 //! Asserted by tests: every entry of the beginning is handed out once and as it was, whatever is changed in between.
 
@@ -29,9 +28,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const ENTRIES: usize = 4;
 const CLASS_BITS: u32 = CLASSES.trailing_zeros();
 
-/// Which parts of a table's line of hashes are done.
+/// Marks of the parts of a table's line of hashes that are done.
 pub struct Cells {
-    /// Up to here everything is.
+    /// Position before which everything is done.
     next: u64,
     /// Positions of a cell, as a power of two.
     shift: u32,
@@ -42,24 +41,24 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Of a table of so many entries, where nothing is done but what lies before `next`.
+    /// Makes the marks of a table of so many entries, where only positions before `next` are done.
     pub fn new(entries: usize, next: u64) -> Cells {
         let cells = (entries / ENTRIES).clamp(1, 1 << 40).next_power_of_two();
         let shift = POSITIONS.trailing_zeros() - cells.trailing_zeros();
         Cells { next, shift, parts: 0, done: Box::default() }
     }
 
-    /// The same, each cell in as many parts as there are [classes](class) of hashes.
+    /// Makes the marks with as many parts of each cell as there are [classes](class) of hashes.
     pub fn by_class(entries: usize, next: u64) -> Cells {
         Cells { parts: CLASS_BITS, ..Cells::new(entries, next) }
     }
 
-    /// Where the sweep is; None at the end.
+    /// Returns the position of the sweep; None at the end.
     pub fn next(&self) -> Option<u64> {
         Some(self.next).filter(|next| *next < POSITIONS)
     }
 
-    /// Everything before this position is done; None: everything is.
+    /// Marks everything before this position as done; None: everything is.
     pub fn advance(&mut self, next: Option<u64>) {
         self.next = next.unwrap_or(POSITIONS);
         if self.next >= POSITIONS {
@@ -67,7 +66,7 @@ impl Cells {
         }
     }
 
-    /// Whether what has this hash has not been handed out.
+    /// Whether the entries with this hash have not been handed out.
     #[inline]
     pub fn is_ahead(&self, hash: u64) -> bool {
         position(hash) >= self.next && !self.is_done(hash)
@@ -84,7 +83,8 @@ impl Cells {
         (position(hash) >> self.shift) << self.parts | u64::from(class(hash)) & ((1 << self.parts) - 1)
     }
 
-    /// Marks the part of a cell that a hash belongs to. Where what is to be handed out now lies; None if it was.
+    /// Marks the part of a cell that a hash belongs to. Returns the range of entries to be handed out now; None if it
+    /// was done.
     pub fn take(&mut self, hash: u64) -> Option<Range<u64>> {
         if !self.is_ahead(hash) {
             return None;
@@ -100,8 +100,9 @@ impl Cells {
     }
 }
 
-/// Visits what lies in a range of positions. `scan` visits a bucket and returns where the next one begins, as
-/// [`HashTable::scan`](crate::hashtable::HashTable::scan); of other places, too, which `visit` has to leave out.
+/// Visits the buckets in a range of positions. `scan` visits a bucket and returns the beginning of the next one, as
+/// [`HashTable::scan`](crate::hashtable::HashTable::scan); it may show entries of other places, which `visit` has to
+/// leave out.
 pub fn each_bucket(range: Range<u64>, mut scan: impl FnMut(u64) -> Option<u64>) {
     let mut at = Some(range.start);
     while let Some(position) = at.filter(|at| *at < range.end) {
@@ -114,17 +115,17 @@ pub struct SnapshotSweep(Mutex<State>);
 
 struct State {
     cells: Cells,
-    /// Takes what is handed out before it is changed.
+    /// Receiver of entries before they are changed.
     sink: Box<dyn FnMut(Seen<'_>) + Send>,
 }
 
 impl SnapshotSweep {
-    /// Of a table of so many elements; those before position `next` are done.
+    /// Makes a sweep of a table of so many elements; the ones before position `next` are done.
     pub fn new(elements: usize, next: u64, sink: Box<dyn FnMut(Seen<'_>) + Send>) -> SnapshotSweep {
         SnapshotSweep(Mutex::new(State { cells: Cells::new(elements, next), sink }))
     }
 
-    /// Something at this place is about to be changed, to come or to go. `scan` visits a bucket.
+    /// Hands out entries before a change, an insertion or a removal at this place. `scan` visits a bucket.
     pub fn touch(&self, hash: u64, mut scan: impl FnMut(u64, &mut dyn FnMut(Seen<'_>)) -> Option<u64>) {
         let mut guard = self.lock();
         let State { cells, sink } = &mut *guard;
@@ -181,7 +182,7 @@ mod tests {
         (seen.name.to_vec(), seen.value.to_vec(), seen.expiry)
     }
 
-    /// What a sweep tells, with a change before each step.
+    /// Returns the entries that a sweep shows, with a change before each step.
     fn swept<C>(
         collection: &mut C,
         begin: impl FnOnce(&mut C, Box<dyn FnMut(Seen<'_>) + Send>) -> Option<Arc<super::SnapshotSweep>>,
@@ -201,7 +202,7 @@ mod tests {
             }
             done = step(collection, &sweep, &mut |seen| all.lock().unwrap().push(told(seen)));
         }
-        // Nothing is told once all is.
+        // Nothing is shown once everything is.
         let len = all.lock().unwrap().len();
         (0..600).for_each(|n| change(collection, n, n as u8 % 3, 1));
         let mut all = all.lock().unwrap().clone();
@@ -261,7 +262,7 @@ mod tests {
         }
     }
 
-    /// Each sweep tells of its own beginning, however many there are.
+    /// Each sweep shows its own beginning, however many there are.
     #[test]
     fn several_sweeps_go_over_one_collection() {
         let mut set = Set::big();
@@ -282,7 +283,7 @@ mod tests {
                 set.sweep_step(sweep, |seen| all.lock().unwrap().push(seen.name.to_vec()));
             }
         }
-        // One that is given up costs nothing more, and the others go on.
+        // A sweep that is given up costs nothing more, and the others continue.
         let (_, given_up, _) = sweeps.swap_remove(1);
         (0..1200).for_each(|n| _ = set.remove(&name(n)));
         assert_eq!(Arc::strong_count(&given_up), 1);

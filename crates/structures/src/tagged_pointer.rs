@@ -1,4 +1,4 @@
-//! What a [`HashTable`](crate::hashtable::HashTable) stores: an owned thin pointer that fits in 48 bits.
+//! The entries of a [`HashTable`](crate::hashtable::HashTable): owned thin pointers that fit in 48 bits.
 //!
 //! User-space addresses of x86-64 and AArch64 have their top 16 bits clear, so a table that keeps six bytes for each
 //! entry fits nine entries and their tags in one cache line. An implementor is a pointer to an allocation that holds
@@ -29,13 +29,13 @@ pub unsafe trait TaggedPointer: Sized {
     /// drops the result nor uses it mutably nor keeps it longer than that owner.
     unsafe fn from_bits(bits: u64) -> Self;
 
-    /// Asks the processor to load what a comparison or a hash of the value with these bits reads first. There need not
-    /// be such a value any more.
+    /// Prefetches the memory that a comparison or a hash of the value with these bits reads first. There need not be
+    /// such a value any more.
     #[inline]
     fn prefetch(_bits: u64) {}
 }
 
-/// Asks the processor to load the cache line at `address`, which need not be valid.
+/// Prefetches the cache line at `address`, which need not be valid.
 #[inline(always)]
 pub fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -49,11 +49,11 @@ pub fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// The same of the line in which `value` begins, to change it: other processors give up their copies.
+/// Prefetches the line in which `value` begins, to change it: other processors give up their copies.
 #[inline(always)]
 pub fn prefetch_to_change<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: asks for a line of memory that is there; nothing is read or written, and processors without the
+    // SAFETY: requests a line of memory that is there; nothing is read or written, and processors without the
     // instruction take it for one that does nothing.
     unsafe {
         std::arch::asm!("prefetchw [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
@@ -62,7 +62,7 @@ pub fn prefetch_to_change<T>(value: &T) {
     let _ = value;
 }
 
-/// The address as handle bits. Exposes the pointer's provenance, so that [`bits_to_address`] can restore it.
+/// Returns the address as handle bits. Exposes the pointer's provenance, so that [`bits_to_address`] can restore it.
 ///
 /// Aborts the process if the address does not fit, which no supported platform hands out.
 #[inline]
@@ -74,7 +74,7 @@ pub fn address_to_bits<T>(address: *const T) -> u64 {
     bits
 }
 
-/// The inverse of [`address_to_bits`].
+/// Returns the inverse of [`address_to_bits`].
 #[inline]
 pub fn bits_to_address<T>(bits: u64) -> *mut T {
     std::ptr::with_exposed_provenance_mut(bits as usize)

@@ -1,7 +1,8 @@
 //! A block of bytes behind one thin pointer, which knows its own length.
 //!
-//! Small collections are kept as one run of bytes in the form in which they go to disk. There are millions of them, so
-//! the pointer is 8 bytes (a null one is the `None` of an `Option`), and the length is not beside it but in the block:
+//! Small collections are stored as one run of bytes in the form in which they go to disk. There are millions of them,
+//! so the pointer is 8 bytes (a null one is the `None` of an `Option`), and the length is not beside it but in the
+//! block:
 //!
 //! ```text
 //!  0              4                                     len          rounded(len)
@@ -16,12 +17,12 @@
 //! size without storing it, and a change of length within a class neither moves nor copies the rest. Classes are
 //! a quarter of a doubling apart, so growing byte by byte copies each byte a bounded number of times.
 //!
-//! What is changed at its beginning all the time ([`open_front`](ThinBytes::open_front),
+//! A block that is changed at its beginning all the time ([`open_front`](ThinBytes::open_front),
 //! [`close_front`](ThinBytes::close_front): the first node of a list) has room there, so that the rest need not move.
-//! How much of it, is told by the upper 16 bits of the pointer, which addresses do not use:
+//! The upper 16 bits of the pointer, which addresses do not use, hold the size of that room:
 //!
 //! ```text
-//!  base      start: what the pointer points to        start + len        base + rounded(slack + len)
+//!  base      start: the pointer's address             start + len        base + rounded(slack + len)
 //!  +---------+--------------+---------------------------------+----------------+
 //!  | slack:  | len, u32 LE  | the owner's bytes               | unused, unread |
 //!  +---------+--------------+---------------------------------+----------------+
@@ -59,7 +60,7 @@ unsafe impl Send for ThinBytes {}
 unsafe impl Sync for ThinBytes {}
 
 impl ThinBytes {
-    /// A block of `len` bytes: the length, then zeros.
+    /// Makes a block of `len` bytes: the length, then zeros.
     ///
     /// # Panics
     /// When `len` is not within [`PREFIX`] and [`MAX`].
@@ -73,7 +74,7 @@ impl ThinBytes {
         thin
     }
 
-    /// A block of these bytes behind the length.
+    /// Makes a block of these bytes behind the length.
     ///
     /// # Panics
     /// When it would be longer than [`MAX`].
@@ -95,13 +96,13 @@ impl ThinBytes {
         self.tagged.as_ptr().map_addr(|bits| bits & ADDRESS)
     }
 
-    /// Bytes of the block before the start.
+    /// Returns the bytes of the block before the start.
     #[inline]
     fn slack(&self) -> usize {
         self.tagged.as_ptr().addr() >> ADDRESS_BITS
     }
 
-    /// Bytes of the block, the length's own four included.
+    /// Returns the bytes of the block, the length's own four included.
     #[inline]
     #[allow(clippy::len_without_is_empty, reason = "a block has its length at least")]
     pub fn len(&self) -> usize {
@@ -110,14 +111,14 @@ impl ThinBytes {
         u32::from_le(len) as usize
     }
 
-    /// All bytes, the length first.
+    /// Returns all bytes, the length first.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes of the block are initialized, and nobody writes while `self` is borrowed.
         unsafe { std::slice::from_raw_parts(self.start(), self.len()) }
     }
 
-    /// The bytes after the length.
+    /// Returns the bytes after the length.
     #[inline]
     pub fn body_mut(&mut self) -> &mut [u8] {
         let len = self.len();
@@ -151,8 +152,8 @@ impl ThinBytes {
         self.write_len(len);
     }
 
-    /// A block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether, if the
-    /// slack fits beside the address.
+    /// Makes a block as [`zeroed`](Self::zeroed) makes it, with room at the beginning: about `size` bytes altogether,
+    /// if the slack fits beside the address.
     pub fn roomy(len: usize, size: usize) -> Self {
         let size = rounded(size.min(*SLACKED.end()).max(len));
         let (slack, layout) = (size - len, layout(size - len, len));
@@ -170,7 +171,7 @@ impl ThinBytes {
         thin
     }
 
-    /// Gives the room at the beginning back, if the block is smaller without it.
+    /// Frees the room at the beginning, if the block is smaller without it.
     pub fn trim(&mut self) {
         if rounded(self.len()) < self.allocated() {
             *self = self.clone();
@@ -178,7 +179,7 @@ impl ThinBytes {
     }
 
     /// Opens a gap of `added` bytes before `at`, for changes near the beginning that others like it will follow: the
-    /// bytes before it are moved and not those behind. The gap holds anything.
+    /// bytes before it are moved and not the ones behind. The gap holds anything.
     ///
     /// # Panics
     /// When `at` is not behind the length and in the block, or the block would be longer than [`MAX`].
@@ -205,7 +206,7 @@ impl ThinBytes {
         &mut self.body_mut()[at - PREFIX..][..added]
     }
 
-    /// The same by moving what is behind.
+    /// Opens the gap by moving the bytes behind it.
     fn open(&mut self, at: usize, added: usize) -> &mut [u8] {
         let len = self.len();
         self.resize(len + added);
@@ -214,7 +215,7 @@ impl ThinBytes {
         &mut body[at - PREFIX..][..added]
     }
 
-    /// Removes `removed` bytes from `at` on; what is before them is moved if others like it will follow.
+    /// Removes `removed` bytes from `at` on; the bytes before them are moved if others like it will follow.
     ///
     /// # Panics
     /// When these bytes are not behind the length and in the block.
@@ -224,7 +225,7 @@ impl ThinBytes {
         assert!(is_within, "what is removed lies within the block");
         let new_len = len - removed;
         let slack = self.slack() + removed;
-        // A block that shrinks may not keep much more than it holds.
+        // A block that shrinks may not hold much more than it needs.
         if !SLACKED.contains(&new_len) || slack > new_len / 4 {
             return self.splice(at, removed, &[]);
         }
@@ -289,7 +290,7 @@ impl ThinBytes {
         }
     }
 
-    /// Bytes that the allocator was asked for.
+    /// Returns the bytes that the allocator was asked for.
     pub fn allocated(&self) -> usize {
         rounded(self.slack() + self.len())
     }
@@ -301,13 +302,13 @@ impl ThinBytes {
     }
 }
 
-/// A pointer to the start of a block that has so many bytes before it.
+/// Returns a pointer to the start of a block that has so many bytes before it.
 #[inline]
 fn tag(start: NonNull<u8>, slack: usize) -> NonNull<u8> {
     start.map_addr(|address| address | slack << ADDRESS_BITS)
 }
 
-/// How a block of this length is allocated.
+/// Returns how a block of this length is allocated.
 fn layout(slack: usize, len: usize) -> Layout {
     assert!((PREFIX..=MAX).contains(&len), "a block of {len} bytes");
     Layout::from_size_align(rounded(slack + len), 1).expect("a block is shorter than isize::MAX")

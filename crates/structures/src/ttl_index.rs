@@ -1,9 +1,9 @@
-//! Which entry expires when: records of an expiry and a place in a hash table, the earliest first.
+//! The order of expiries: records of an expiry and a place in a hash table, the earliest first.
 //!
-//! An entry's exact expiry lies in the entry, where every access looks. This index only serves what must find
-//! what is due, or count it, without looking at what is not: a shard has one for its keys and one for its collections
-//! with elements that expire, and such a collection has one for these. A record is twelve bytes and holds no pointer,
-//! so it cannot dangle: a caller that takes one out looks its position up in the table and asks the entries there.
+//! An entry's exact expiry lies in the entry, where every access looks. This index only serves to find expired entries,
+//! or count them, without looking at others: a shard has one for its keys and one for its collections with elements
+//! that expire, and such a collection has one for these. A record is twelve bytes and holds no pointer, so it cannot
+//! dangle: a caller that takes one out looks its position up in the table and checks the entries there.
 //!
 //! ```text
 //!   0                    6                    12
@@ -12,7 +12,7 @@
 //!   +--------------------+--------------------+
 //! ```
 //!
-//! Records lie in a ranked tree, so that the number of those due by a moment costs as little as a lookup. Entries of
+//! Records lie in a ranked tree, so that the number of records due by a moment costs as little as a lookup. Entries of
 //! the same position and expiry (one chance in 2^48 for a pair) have a record each.
 
 use crate::hashtable::position;
@@ -67,7 +67,7 @@ impl TtlIndex {
         self.due.remove(|present| present.cmp(&record));
     }
 
-    /// A record moves from one expiry to another; either may be missing.
+    /// Moves a record from one expiry to another; either may be missing.
     pub fn change(&mut self, old: Option<u64>, new: Option<u64>, hash: u64) {
         if old == new {
             return;
@@ -80,7 +80,7 @@ impl TtlIndex {
         }
     }
 
-    /// The 48-bit position of the earliest record, if that is due at `now`.
+    /// Returns the 48-bit position of the earliest record, if that is due at `now`.
     pub fn first_due(&self, now: u64) -> Option<u64> {
         self.due.first().filter(|first| first.expiry() <= now).map(Due::position)
     }
@@ -92,22 +92,22 @@ impl TtlIndex {
         Some(position)
     }
 
-    /// The 48-bit position of the record of this rank, in O(log n).
+    /// Returns the 48-bit position of the record of this rank, in O(log n).
     pub fn position_at(&self, rank: usize) -> Option<u64> {
         self.due.get(rank).map(Due::position)
     }
 
-    /// How many records are due at `now`, in O(log n).
+    /// Returns how many records are due at `now`, in O(log n).
     pub fn count_due(&self, now: u64) -> usize {
         self.due.lower_bound(|due| due.expiry().cmp(&now.saturating_add(1)))
     }
 
-    /// The earliest expiry.
+    /// Returns the earliest expiry.
     pub fn first(&self) -> Option<u64> {
         self.due.first().map(Due::expiry)
     }
 
-    /// Number of records.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.due.len()
     }
@@ -117,7 +117,7 @@ impl TtlIndex {
         self.due.is_empty()
     }
 
-    /// The mean time left of at most `sample` records at either end; an estimate.
+    /// Returns the mean time left of at most `sample` records at either end; an estimate.
     pub fn mean_left(&self, now: u64, sample: usize) -> Option<u64> {
         let ends = self.due.iter().take(sample).chain(self.due.iter().rev().take(sample));
         let (sum, count) = ends
@@ -131,7 +131,7 @@ impl TtlIndex {
         self.due.drain_step(max.max(1), |_| ())
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         self.due.memory_usage()
     }

@@ -1,4 +1,4 @@
-//! What the rules have to know of the commands.
+//! Commands as the rules see them: numbers, names and categories.
 
 use std::ops::Range;
 
@@ -11,18 +11,18 @@ pub struct CommandNumber {
     pub full_name: String,
     /// The numbers of its subcommands.
     pub subcommands: Range<usize>,
-    /// It is a subcommand itself.
+    /// Whether it is a subcommand.
     pub is_inner: bool,
 }
 
 /// All commands under their own names, whatever they are called now.
 pub trait CommandCatalog {
-    /// How many commands and subcommands there are.
+    /// Returns how many commands and subcommands there are.
     fn count(&self) -> usize;
 
-    /// The command of this full name, in whatever case.
+    /// Returns the command of this full name, in whatever case.
     fn find(&self, full_name: &[u8]) -> Option<CommandNumber>;
 
-    /// The commands of a category, in whatever case, without `@`; None: there is no such category.
+    /// Returns the commands of a category, given in any case and without `@`; None: there is no such category.
     fn of_category(&self, category: &[u8]) -> Option<Vec<CommandNumber>>;
 }

@@ -1,14 +1,14 @@
-//! What was refused for want of rights (ACL LOG), and how often.
+//! ACL LOG: requests that were refused for want of rights, and how often.
 
 use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What was refused.
+/// Kind of request that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// To log in.
+    /// A login.
     Auth,
     /// A command.
     Command,
@@ -18,12 +18,12 @@ pub enum Denied {
     Channel,
     /// A database.
     Database,
-    /// To be the user that a certificate names.
+    /// A login as the user that a certificate names.
     Certificate,
 }
 
 impl Denied {
-    /// As ACL LOG shows it.
+    /// Returns the name that ACL LOG shows.
     pub fn name(self) -> &'static str {
         match self {
             Denied::Auth => "auth",
@@ -36,35 +36,35 @@ impl Denied {
     }
 }
 
-/// One or several refusals alike.
+/// One refusal, or several that are alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DenialLogEntry {
-    /// What was refused.
+    /// Kind of request that was refused.
     pub denied: Denied,
     /// `toplevel`, `multi` or `lua`.
     pub context: &'static str,
     /// The command, key, channel or database.
     pub object: Vec<u8>,
-    /// Who wanted it.
+    /// Name of the user that was refused.
     pub username: Vec<u8>,
     /// The client as CLIENT INFO shows it, the last one if there were several.
     pub client: String,
-    /// How many there were.
+    /// Number of refusals.
     pub count: u64,
-    /// The number of the entry; counts up.
+    /// Number of the entry, which counts up.
     pub id: u64,
-    /// When the first came.
+    /// Time of the first refusal.
     pub created_at: UnixMs,
-    /// When the last came.
+    /// Time of the last refusal.
     pub updated_at: UnixMs,
 }
 
-/// Bytes that are kept of an object, of a user's name and of a client's description: clients choose how long these are.
+/// Bytes that are retained of an object, of a user's name and of a client's description: clients choose their lengths.
 const KEPT_BYTES: usize = 1 << 10;
 const KEPT_CLIENT_BYTES: usize = 2 << 10;
 
 impl DenialLogEntry {
-    /// One refusal at `now`. Long words are cut.
+    /// Makes an entry of one refusal at `now`. Long texts are cut.
     pub fn new(
         denied: Denied,
         context: &'static str,
@@ -111,12 +111,12 @@ struct Entries {
     next_id: u64,
 }
 
-/// How far back refusals alike are looked for, in entries and in milliseconds.
+/// How far back an entry like the new one is looked for, in entries and in milliseconds.
 const GROUPED: usize = 10;
 const GROUPED_MS: i64 = 60_000;
 
 impl DenialLog {
-    /// Notes a refusal; `max`: entries that are kept. `entry.id`, `count` and `created_at` are found here.
+    /// Records a refusal; `max`: entries that are retained. Fills in `entry.id`, `count` and `created_at`.
     pub fn add(&self, entry: DenialLogEntry, max: usize) {
         self.counts[entry.denied as usize].fetch_add(1, Relaxed);
         let mut entries = self.entries.lock();
@@ -145,7 +145,7 @@ impl DenialLog {
         entries.list.truncate(max);
     }
 
-    /// The last `count` entries, the last one first.
+    /// Returns the last `count` entries, the last one first.
     pub fn last(&self, count: usize) -> Vec<DenialLogEntry> {
         self.entries.lock().list.iter().take(count).cloned().collect()
     }
@@ -155,7 +155,7 @@ impl DenialLog {
         self.entries.lock().list.clear();
     }
 
-    /// Refusals of a kind since the start.
+    /// Returns the number of refusals of a kind since the start.
     pub fn count(&self, denied: Denied) -> u64 {
         self.counts[denied as usize].load(Relaxed)
     }

@@ -1,10 +1,10 @@
 //! Users and their rights (access control lists).
 //!
 //! Rules come in as words (`+@read`, `~app:*`, `>password`), questions as the number of a command, a key, a channel or
-//! a database. A [`User`](user::User) never changes: who changes one puts another in its place, and every session looks
-//! at [one number](users::Users::generation) to see whether it has the present one. Which commands there are is told by
-//! a [catalog](catalog::CommandCatalog); which keys a call names is known further up. The words and their meaning are
-//! those of Valkey 9.1.
+//! a database. A [`User`](user::User) never changes: a change puts another user in its place, and every session
+//! compares [one number](users::Users::generation) to see whether its user is the present one. A
+//! [catalog](catalog::CommandCatalog) lists the commands; a caller further up knows which keys a call names. The words
+//! and their meaning are those of Valkey 9.1.
 
 pub mod catalog;
 pub mod denial_log;

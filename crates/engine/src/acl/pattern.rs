@@ -1,4 +1,4 @@
-//! A pattern of keys or channels, read once: most are everything, one name, or one beginning.
+//! A pattern of keys or channels, parsed once: most match everything, one name, or all names with one prefix.
 
 use crate::glob;
 
@@ -14,13 +14,13 @@ enum Kind {
     Everything,
     /// The name itself.
     Exact,
-    /// All that begins with the text but its last byte.
+    /// All names that begin with the text but its last byte.
     Prefix,
     Glob,
 }
 
 impl Pattern {
-    /// A pattern as KEYS knows it.
+    /// Makes a pattern as KEYS knows it.
     pub fn new(text: &[u8]) -> Pattern {
         let is_special = |byte: &u8| matches!(byte, b'*' | b'?' | b'[' | b'\\');
         let kind = match text {
@@ -32,7 +32,7 @@ impl Pattern {
         Pattern { text: text.into(), kind }
     }
 
-    /// What it was made of.
+    /// Returns the text that it was parsed from.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -42,8 +42,8 @@ impl Pattern {
         self.kind == Kind::Everything
     }
 
-    /// Whether every name matches that begins with this, as far as that is seen without a look at names: a glob that
-    /// has more than a beginning covers none.
+    /// Whether every name with this prefix matches, as far as the pattern alone shows: a glob that is more than a
+    /// prefix covers none.
     pub fn covers(&self, beginning: &[u8]) -> bool {
         match self.kind {
             Kind::Everything => true,

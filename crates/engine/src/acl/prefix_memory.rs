@@ -1,11 +1,11 @@
-//! The memory of keys that begin with something, as far as a user's quota asks for it.
+//! The memory of the keys with one prefix, as far as a user's quota limits it.
 //!
-//! Nobody counts while keys change. A walk over all keys sums up what they take, again and again, and puts the sum here
-//! at its end: so it is some seconds old, and costs nothing where no quota asks for it.
+//! A change of a key counts nothing here. A walk over all keys sums up their sizes again and again, and stores the sum
+//! at its end: so the sum is some seconds old, and costs nothing without such a quota.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Of keys that begin with one prefix.
+/// The memory of the keys with one prefix.
 #[derive(Debug)]
 pub struct PrefixMemory {
     prefix: Box<[u8]>,
@@ -13,22 +13,22 @@ pub struct PrefixMemory {
 }
 
 impl PrefixMemory {
-    /// Of keys that begin with this; none is known yet.
+    /// Makes the record of a prefix, before the first sum.
     pub fn of(prefix: &[u8]) -> PrefixMemory {
         PrefixMemory { prefix: prefix.into(), bytes: AtomicU64::new(0) }
     }
 
-    /// What they begin with.
+    /// Returns the prefix.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// The bytes that they took when they were last summed up.
+    /// Returns the bytes of the keys at the last sum.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    /// They take so many.
+    /// Stores a new sum.
     pub fn set_bytes(&self, bytes: u64) {
         self.bytes.store(bytes, Relaxed);
     }

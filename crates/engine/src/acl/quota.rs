@@ -1,12 +1,12 @@
-//! What a user may use: rules such as `quota:ops=1000`.
+//! Limits of a user: rules such as `quota:ops=1000`.
 //!
 //! ```text
 //!   quota:ops=1000              commands a second           quota:connections=20
-//!   quota:bytes=10mb            bytes a second, in and out  quota:memory:cache:=100mb     of keys that begin so
-//!   resetquota                  none of them any more       quota:ops=0                   not this one any more
+//!   quota:bytes=10mb            bytes a second, in and out  quota:memory:cache:=100mb     of keys with this prefix
+//!   resetquota                  removes all limits          quota:ops=0                   removes this one
 //! ```
 //!
-//! These are the limits. What is used of them is counted [by time](crate::acl::quota_usage) and
+//! These are the limits. Their use is counted [by time](crate::acl::quota_usage) and
 //! [by prefix](crate::acl::prefix_memory).
 
 use crate::acl::prefix_memory::PrefixMemory;
@@ -14,7 +14,7 @@ use crate::acl::rule_error::RuleError;
 use crate::config::directive_value::parse_memory;
 use std::sync::Arc;
 
-/// More of anything a second would not fit where it is counted.
+/// Largest rate a second that the counters can hold.
 const RATE_MAX: u64 = 1 << 40;
 
 /// The limits of a user.
@@ -26,14 +26,14 @@ pub struct Quota {
     pub bytes: Option<u64>,
     /// Connections at a time.
     pub connections: Option<u64>,
-    /// Of keys by what they begin with.
+    /// Memory of keys by prefix.
     pub memory: Vec<MemoryQuota>,
 }
 
-/// How much memory keys may take that begin with something.
+/// Limit of the memory that the keys with a prefix may take.
 #[derive(Clone, Debug)]
 pub struct MemoryQuota {
-    /// What they begin with, and what they take.
+    /// The prefix, and the memory of its keys.
     pub used: Arc<PrefixMemory>,
     /// Bytes.
     pub max: u64,
@@ -45,15 +45,15 @@ impl Quota {
         !self.is_of_time() && self.connections.is_none() && self.memory.is_empty()
     }
 
-    /// Whether something is limited that is used as time passes.
+    /// Whether a rate is limited, of commands or of bytes.
     pub fn is_of_time(&self) -> bool {
         self.ops.is_some() || self.bytes.is_some()
     }
 
-    /// Changes it by what follows `quota:`.
+    /// Changes it by the text that follows `quota:`.
     ///
     /// # Errors
-    /// It is no limit; nothing has changed.
+    /// [`RuleError::Quota`]: the text is no limit; nothing has changed.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         // A prefix may have the sign.
         let sign = rule.iter().rposition(|byte| *byte == b'=').ok_or(RuleError::Quota)?;
@@ -83,7 +83,7 @@ impl Quota {
         Ok(())
     }
 
-    /// The rules that make it, in bytes.
+    /// Returns the rules that make it, in bytes.
     pub fn rules(&self) -> Vec<Vec<u8>> {
         let limits = [("ops", self.ops), ("bytes", self.bytes), ("connections", self.connections)];
         let plain =

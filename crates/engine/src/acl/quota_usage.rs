@@ -1,14 +1,15 @@
-//! What a user uses of its quota as time passes, and its connections.
+//! Use of a user's quota: commands and bytes as time passes, and connections.
 //!
 //! ```text
 //!   second by second            lot                    command by command
 //!   [ bucket of the user ] ---- 1/100 of a second ---> [ credit of a connection ]
 //! ```
 //!
-//! A **bucket** fills with time, up to what may be used in a second. It is one for all connections of the user, so a
-//! connection takes a **lot** at a time and uses it up by itself. It may use more than it has, since the length of a
-//! reply is known when it is written; it goes on when lots have made up for that, and what it owes at its end is owed
-//! by all. Who finds no lot is told when to ask again. Time comes in: nothing here has a clock.
+//! A **bucket** fills with time, up to the amount of one second. All connections of the user share it, so a connection
+//! takes a **lot** at a time and spends it alone. A connection may spend more than its lot, since the length of a reply
+//! is known when it is written; it resumes when further lots have covered the debt, and a debt that is left when it
+//! ends is charged to the bucket. A connection that finds no lot learns when to retry. The caller passes the time in:
+//! nothing here has a clock.
 
 use crate::acl::quota::Quota;
 use crate::locks::sync::Mutex;
@@ -16,22 +17,22 @@ use crate::time::SteadyUs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a bucket holds is counted in millionths: as many of them come in a microsecond as may be used in a second.
+/// Unit of a bucket's level: so many come in a microsecond as the quota allows commands or bytes in a second.
 const MILLION: i64 = 1_000_000;
-/// Lots of a second.
+/// Lots a second.
 const LOTS: u64 = 100;
 
-/// What may be used, and when it was looked at.
+/// Amount that the user may still spend, and when it was last computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bucket {
     level: i64,
     at: SteadyUs,
-    /// What came back since then, or was owed: it counts when the bucket is filled the next time.
+    /// Amount that connections have given back or overspent since then; added when the bucket is next filled.
     returned: i64,
 }
 
 impl Default for Bucket {
-    /// A full one.
+    /// Makes a full bucket.
     fn default() -> Bucket {
         Bucket { level: 0, at: SteadyUs(i64::MIN), returned: 0 }
     }
@@ -42,17 +43,17 @@ impl Bucket {
         let (rate, passed) = (rate.cast_signed(), now.since(self.at).max(0));
         let filled = self.level.saturating_add(rate.saturating_mul(passed)).min(rate * MILLION);
         self.level = filled.saturating_add(std::mem::take(&mut self.returned)).min(rate * MILLION);
-        // Another thread may have looked at its clock before.
+        // Another thread may have read its clock before.
         self.at = self.at.max(now);
     }
 
-    /// Takes a lot, or says when there will be one.
+    /// Takes a lot, or returns when there will be one.
     fn take(&mut self, rate: u64, now: SteadyUs) -> Result<i64, SteadyUs> {
         self.fill(rate, now);
         let lot = (rate / LOTS).max(1).cast_signed();
         let missing = (lot * MILLION).saturating_sub(self.level);
         if missing > 0 {
-            // Who waits for long looks now and then whether there still is a quota.
+            // The quota may end while the connection waits, so a long wait is cut into shorter ones.
             let wait = missing.cast_unsigned().div_ceil(rate).min(MILLION.cast_unsigned());
             return Err(SteadyUs(now.0.saturating_add(wait.cast_signed())));
         }
@@ -65,7 +66,7 @@ impl Bucket {
     }
 }
 
-/// What a connection may still use before it takes another lot; below zero: what it has used beyond that.
+/// Amount that a connection may spend before it takes another lot; below zero: its debt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credit {
     /// Commands.
@@ -74,7 +75,7 @@ pub struct Credit {
     pub bytes: i64,
 }
 
-/// What a user uses, in all of its connections.
+/// Use of a user's quota by all of its connections.
 #[derive(Debug, Default)]
 pub struct QuotaUsage {
     buckets: Mutex<Buckets>,
@@ -87,22 +88,22 @@ struct Buckets {
     bytes: Bucket,
 }
 
-/// What may still be used in this second.
+/// Amount that a user may still spend in this second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Commands; none: they are not limited.
+    /// Commands; None: they are not limited.
     pub ops: Option<u64>,
     /// Bytes, likewise.
     pub bytes: Option<u64>,
 }
 
 impl QuotaUsage {
-    /// Sees to it that a connection has some of all that is limited. Returns how many commands it may run.
+    /// Fills up the credit of a connection where it is limited. Returns how many commands the connection may run.
     ///
     /// # Errors
-    /// When to ask again.
+    /// The time at which to retry.
     pub fn grant(&self, quota: &Quota, credit: &mut Credit, now: SteadyUs) -> Result<u64, SteadyUs> {
-        // What is not limited any more is no debt when it is limited again.
+        // A debt is dropped when its limit is removed, even if the limit comes back.
         *credit = Credit {
             ops: if quota.ops.is_some() { credit.ops } else { 0 },
             bytes: if quota.bytes.is_some() { credit.bytes } else { 0 },
@@ -111,7 +112,7 @@ impl QuotaUsage {
         let (ops, bytes) = (wants(quota.ops, credit.ops), wants(quota.bytes, credit.bytes));
         if ops.is_some() || bytes.is_some() {
             let mut buckets = self.buckets.lock();
-            // What is taken of one is kept, if there is nothing of the other.
+            // A lot of one bucket is retained even if the other bucket has none.
             let ops = ops.map_or(Ok(0), |rate| buckets.ops.take(rate, now));
             let bytes = bytes.map_or(Ok(0), |rate| buckets.bytes.take(rate, now));
             credit.ops += ops.unwrap_or(0);
@@ -121,7 +122,7 @@ impl QuotaUsage {
             if let Some(until) = until {
                 return Err(until);
             }
-            // A debt is paid off lot by lot, so that others of the user have their turns.
+            // A debt is paid off lot by lot, so that the user's other connections get their turns.
             if wants(quota.ops, credit.ops).is_some() || wants(quota.bytes, credit.bytes).is_some() {
                 return Err(SteadyUs(now.0.saturating_add(MILLION / LOTS.cast_signed())));
             }
@@ -129,15 +130,15 @@ impl QuotaUsage {
         Ok(if quota.ops.is_some() { credit.ops.max(0).cast_unsigned() } else { u64::MAX })
     }
 
-    /// A connection ends, or is another user's: what it has left goes back. What it owes all others owe with that, so
-    /// that nobody gets rid of a debt by connecting anew.
+    /// Puts a connection's credit back when it ends or changes its user. A debt is charged to all connections of the
+    /// user, so that a client cannot shed it by connecting anew.
     pub fn settle(&self, credit: Credit) {
         let mut buckets = self.buckets.lock();
         buckets.ops.put_back(credit.ops);
         buckets.bytes.put_back(credit.bytes);
     }
 
-    /// What may still be used.
+    /// Returns the amount that may still be spent.
     pub fn left(&self, quota: &Quota, now: SteadyUs) -> Left {
         let mut buckets = self.buckets.lock();
         let left = |bucket: &mut Bucket, limit: Option<u64>| {
@@ -150,20 +151,20 @@ impl QuotaUsage {
         Left { ops: left(ops, quota.ops), bytes: left(bytes, quota.bytes) }
     }
 
-    /// One more connection, if there may be as many.
+    /// Counts one more connection, if that does not exceed `max`.
     pub fn connect(self: &Arc<Self>, max: u64) -> Option<QuotaSeat> {
         let more = |count| Some(count + 1).filter(|count| *count <= max);
         self.connections.fetch_update(Relaxed, Relaxed, more).ok()?;
         Some(QuotaSeat(Arc::clone(self)))
     }
 
-    /// Connections that were counted, and still are.
+    /// Returns the number of connections.
     pub fn connections(&self) -> u64 {
         self.connections.load(Relaxed)
     }
 }
 
-/// A connection that counts as one of its user's until this is dropped.
+/// One connection of the user, counted until this is dropped.
 #[derive(Debug)]
 pub struct QuotaSeat(Arc<QuotaUsage>);
 
@@ -238,8 +239,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever connections ask for and whenever: no more is granted than a second's worth and what time has
-        /// brought; and who asks again when it is told gets something.
+        /// Whatever connections request and whenever: the grants never exceed a second's worth and the amount that time
+        /// has brought; and a connection that retries when it is told to gets a grant.
         #[test]
         fn no_more_is_granted_than_time_brings_and_nobody_waits_for_good(
             rate in 1u64..2_000_000,

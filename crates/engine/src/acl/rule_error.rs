@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a rule is refused; shown as the servers tell it.
+/// Why a rule is refused; its text is Valkey's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleError {
     /// There is no such command or category.
@@ -13,15 +13,15 @@ pub enum RuleError {
     KeysAfterAll,
     /// A pattern of channels beside all channels.
     ChannelsAfterAll,
-    /// A password is taken away that was not there.
+    /// The password to remove is not there.
     NoSuchPassword,
-    /// A password's hash is none.
+    /// The hash of a password is malformed.
     BadHash,
     /// A subcommand cannot have a first argument.
     FirstArgOfSubcommand,
     /// The number of a database is too large, or negative.
     DatabaseRange,
-    /// It limits nothing that there is.
+    /// The quota limits nothing that exists.
     Quota,
 }
 

@@ -5,32 +5,32 @@ use crate::acl::pattern::Pattern;
 use crate::acl::rule_error::RuleError;
 use std::collections::BTreeSet;
 
-/// What is done with a key.
+/// Use that a command makes of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyAccess {
-    /// What it has is told.
+    /// The command returns something of its value.
     pub reads: bool,
-    /// It is changed.
+    /// The command changes it.
     pub writes: bool,
 }
 
-/// A pattern of keys, and what may be done with those that match.
+/// A pattern of keys, and the access that it grants.
 #[derive(Clone, Debug)]
 struct KeyPattern {
     pattern: Pattern,
     allows: KeyAccess,
 }
 
-/// A set of rights. Nothing is allowed but what one selector of a user allows as a whole.
+/// A set of rights. A command is allowed only if one selector of the user allows all of it.
 #[derive(Clone, Debug)]
 pub struct Selector {
-    /// One bit a command.
+    /// One bit for each command.
     commands: Box<[u64]>,
-    /// No command was taken away from all.
+    /// Whether all commands are allowed and none was taken away.
     all_commands: bool,
-    /// It began with all commands.
+    /// Whether it began with all commands.
     from_all: bool,
-    /// Arguments with which a command is allowed that is not allowed otherwise.
+    /// First arguments with which a command is allowed that is not allowed otherwise.
     first_args: Vec<(usize, Box<[u8]>)>,
     /// The rules that made it of all or no commands, in order: `+get`, `-@admin`.
     rules: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Nothing is allowed, but all databases, and all channels if it is so configured.
+    /// Allows nothing but all databases, and all channels if that is so configured.
     pub fn new(catalog: &dyn CommandCatalog, all_channels: bool) -> Selector {
         Selector {
             commands: vec![0; catalog.count().div_ceil(64)].into(),
@@ -60,7 +60,7 @@ impl Selector {
     /// Changes the rights by one rule.
     ///
     /// # Errors
-    /// It is no rule, or cannot come after those before it; nothing has changed.
+    /// A [`RuleError`]: the text is no rule, or cannot follow the rules before it; nothing has changed.
     pub fn apply(&mut self, rule: &[u8], catalog: &dyn CommandCatalog) -> Result<(), RuleError> {
         match (rule.to_ascii_lowercase().as_slice(), rule) {
             (b"allkeys" | b"~*", _) => self.keys = None,
@@ -108,7 +108,7 @@ impl Selector {
         }
     }
 
-    /// A container's subcommands go with it.
+    /// Allows or forbids a command, and its subcommands with it.
     fn set_command(&mut self, command: &CommandNumber, allowed: bool) {
         self.first_args.retain(|(id, _)| *id != command.id);
         self.set_bit(command.id, allowed);
@@ -122,7 +122,7 @@ impl Selector {
         Ok(())
     }
 
-    /// `command`, `container|subcommand`, or `command|argument`.
+    /// Parses `command`, `container|subcommand`, or `command|argument`.
     fn allow(&mut self, name: &[u8], catalog: &dyn CommandCatalog) -> Result<(), RuleError> {
         let Some(bar) = name.iter().rposition(|byte| *byte == b'|') else {
             let command = catalog.find(name).ok_or(RuleError::UnknownCommand)?;
@@ -151,7 +151,8 @@ impl Selector {
         Ok(())
     }
 
-    /// The last rule about a command counts; one about a container replaces those about its subcommands.
+    /// Records a rule about a command: the last one counts; one about a container replaces the rules about its
+    /// subcommands.
     fn note(&mut self, name: &str, allowed: bool) {
         let is_replaced =
             |rule: &String| rule[1..].strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('|'));
@@ -190,40 +191,40 @@ impl Selector {
         self.all_commands && self.keys.is_none() && self.channels.is_none() && self.dbs.is_none()
     }
 
-    /// Whether it allows a command, whose first argument (after the subcommand's name) this is.
+    /// Whether it allows a command with this first argument (after the subcommand's name).
     pub fn allows_command(&self, id: usize, first_arg: Option<&[u8]>) -> bool {
         let is_set = self.all_commands || self.commands[id / 64] >> (id % 64) & 1 == 1;
         let is_arg = |arg: &[u8]| self.first_args.iter().any(|(of, it)| *of == id && it.eq_ignore_ascii_case(arg));
         is_set || first_arg.is_some_and(is_arg)
     }
 
-    /// Whether this may be done with a key.
+    /// Whether it allows this access to a key.
     pub fn allows_key(&self, key: &[u8], access: KeyAccess) -> bool {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(|it| it.matches(key)))
     }
 
-    /// Whether everything may be done with every key, the empty one too.
+    /// Whether it allows every access to every key, the empty one included.
     pub fn has_all_keys(&self) -> bool {
         self.keys.is_none()
     }
 
-    /// Whether this may be done with every key.
+    /// Whether it allows this access to every key.
     pub fn allows_all_keys(&self, access: KeyAccess) -> bool {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(Pattern::is_everything))
     }
 
-    /// Whether this may be done with every key that begins so.
+    /// Whether it allows this access to every key with this prefix.
     pub fn allows_beginning(&self, beginning: &[u8], access: KeyAccess) -> bool {
         self.allowing(access).is_none_or(|mut patterns| patterns.any(|it| it.covers(beginning)))
     }
 
-    /// The patterns that allow so much; None: it is allowed with every key.
+    /// Returns the patterns that grant this access; None: it is granted for every key.
     fn allowing(&self, access: KeyAccess) -> Option<impl Iterator<Item = &Pattern>> {
         let allows = move |it: &&KeyPattern| (it.allows.reads || !access.reads) && (it.allows.writes || !access.writes);
         self.keys.as_ref().map(|patterns| patterns.iter().filter(allows).map(|it| &it.pattern))
     }
 
-    /// The patterns of channels that it allows; None: all channels.
+    /// Returns the patterns of channels that it allows; None: all channels.
     pub fn channels(&self) -> Option<&[Pattern]> {
         self.channels.as_deref()
     }
@@ -237,7 +238,7 @@ impl Selector {
         }
     }
 
-    /// The rules about commands that make it.
+    /// Returns the rules about commands that make it.
     pub fn command_rules(&self) -> String {
         let all = if self.from_all { "+@all" } else { "-@all" };
         [all].into_iter().chain(self.rules.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
@@ -249,13 +250,13 @@ impl Selector {
         let commands = vec![0; catalog.count().div_ceil(64)].into();
         let mut selector = Selector { commands, ..self.clone() };
         for rule in self.command_rules().split(' ') {
-            // Only a command that is not there can be wrong with a rule that was taken before.
+            // The rule was accepted before, so it can only fail because a command is missing from this catalog.
             let _ = selector.apply(rule.as_bytes(), catalog);
         }
         selector
     }
 
-    /// The rules about keys that make it.
+    /// Returns the rules about keys that make it.
     pub fn key_rules(&self) -> Vec<u8> {
         let Some(patterns) = &self.keys else { return b"~*".to_vec() };
         let rule = |it: &KeyPattern| {
@@ -269,13 +270,13 @@ impl Selector {
         patterns.iter().map(rule).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// The rules about channels that make it.
+    /// Returns the rules about channels that make it.
     pub fn channel_rules(&self) -> Vec<u8> {
         let Some(patterns) = &self.channels else { return b"&*".to_vec() };
         patterns.iter().map(|it| [b"&", it.text()].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// The rule about databases that makes it; empty where it allows none.
+    /// Returns the rule about databases that makes it; empty where it allows none.
     pub fn database_rule(&self) -> String {
         match &self.dbs {
             None => "alldbs".to_owned(),
@@ -284,7 +285,7 @@ impl Selector {
         }
     }
 
-    /// All rules that make it.
+    /// Returns all rules that make it.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = self.key_rules();
         if !text.is_empty() {
@@ -298,7 +299,7 @@ impl Selector {
         if !channels.is_empty() {
             text.push(b' ');
         }
-        // Files that servers without these rules wrote, and are to read, do not have that of all databases.
+        // The default, all databases, is left out: servers without these rules may have to read the file.
         if let Some(dbs) = &self.dbs {
             let rule = if dbs.is_empty() { "resetdbs".to_owned() } else { self.database_rule() };
             text.extend_from_slice(rule.as_bytes());
@@ -309,7 +310,7 @@ impl Selector {
     }
 }
 
-/// `R~pattern`, `W~pattern`, `RW~pattern`: what stands before and after the `~`. Without it the pattern is empty.
+/// Splits `R~pattern`, `W~pattern` or `RW~pattern` at the `~`. Without a `~` the pattern is empty.
 fn parse_access(rest: &[u8]) -> Result<(KeyAccess, &[u8]), RuleError> {
     let end = rest.iter().position(|byte| *byte == b'~').unwrap_or(rest.len());
     let mut access = KeyAccess::default();
@@ -343,7 +344,7 @@ fn parse_databases(list: &[u8]) -> Result<BTreeSet<u32>, RuleError> {
     list.split(|byte| *byte == b',').map(number).collect()
 }
 
-/// Rules are written one after the other, with spaces between them.
+/// Whether a text has spaces, which separate rules in a description.
 pub fn has_spaces(text: &[u8]) -> bool {
     text.iter().any(|byte| matches!(byte, b' ' | b'\t'..=b'\r' | 0))
 }

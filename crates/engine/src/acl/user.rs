@@ -1,4 +1,4 @@
-//! A user: who may log in, and what with.
+//! A user: its passwords, its rights and its quota.
 
 use crate::acl::catalog::CommandCatalog;
 use crate::acl::pattern::Pattern;
@@ -11,41 +11,41 @@ use crate::acl::{catalog::CommandNumber, selector::KeyAccess};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
-/// The user that connections have which have not logged in.
+/// The user of connections that have not logged in.
 pub const DEFAULT_USER: &[u8] = b"default";
 
-/// A user of one moment.
+/// A user at one moment.
 #[derive(Clone, Debug)]
 pub struct User {
-    /// No two users that a server has had have the same; a user that is changed keeps its own.
+    /// Number that no other user of this server ever has; a changed user retains its number.
     pub(super) id: u64,
     name: Box<[u8]>,
     enabled: bool,
-    /// Any password will do.
+    /// Whether any password is accepted.
     no_password: bool,
     /// SHA-256 of each password, in hexadecimal digits.
     passwords: Vec<String>,
-    /// The first has the rules outside of parentheses.
+    /// Sets of rights; the first has the rules outside of parentheses.
     selectors: Vec<Selector>,
-    /// The number of the change that made it what it is.
+    /// Number of the change that made it so.
     pub(super) changed_at: u64,
-    /// What it may use.
+    /// Its limits.
     pub(super) quota: Quota,
-    /// What it uses; a user that is changed keeps its own.
+    /// Its use of the limits; a changed user retains it.
     pub(super) usage: Arc<QuotaUsage>,
 }
 
-/// What rules refer to besides the user.
+/// Context that rules need besides the user.
 #[derive(Clone, Copy)]
 pub struct RuleContext<'c> {
     /// All commands.
     pub catalog: &'c dyn CommandCatalog,
-    /// `acl-pubsub-default`: new users may use all channels.
+    /// `acl-pubsub-default`: whether new users may use all channels.
     pub all_channels: bool,
 }
 
 impl User {
-    /// A new user, who may not log in, nor do anything.
+    /// Makes a new user, who may neither log in nor do anything.
     pub fn new(name: &[u8], context: RuleContext<'_>) -> User {
         let root = Selector::new(context.catalog, context.all_channels);
         let (enabled, no_password, passwords, quota, usage) = Default::default();
@@ -53,7 +53,7 @@ impl User {
         User { id: 0, name, enabled, no_password, passwords, selectors, changed_at: 0, quota, usage }
     }
 
-    /// The user of connections that have not logged in, who may do everything until it is changed.
+    /// Makes the user of connections that have not logged in, who may do everything until it is changed.
     pub fn default_user(context: RuleContext<'_>) -> User {
         let mut user = User::new(DEFAULT_USER, context);
         (user.enabled, user.no_password) = (true, true);
@@ -66,10 +66,10 @@ impl User {
     /// Changes the user by one rule.
     ///
     /// # Errors
-    /// It is no rule, or cannot come after those before it.
+    /// A [`RuleError`]: the text is no rule, or cannot follow the rules before it.
     pub fn apply(&mut self, rule: &[u8], context: RuleContext<'_>) -> Result<(), RuleError> {
         match (rule.to_ascii_lowercase().as_slice(), rule) {
-            // Long ago these said whether dumps of this user are looked through; they always are.
+            // Old words that chose whether dumps from this user are checked; dumps always are.
             (b"" | b"sanitize-payload" | b"skip-sanitize-payload", _) => {}
             (b"on", _) => self.enabled = true,
             (b"off", _) => self.enabled = false,
@@ -117,7 +117,7 @@ impl User {
         Ok(())
     }
 
-    /// Gives the user one password, or none at all where it is empty (`requirepass`).
+    /// Gives the user this one password, or none if it is empty (`requirepass`).
     pub fn set_only_password(&mut self, password: &[u8]) {
         self.no_password = password.is_empty();
         self.passwords = if password.is_empty() { Vec::new() } else { vec![hash_password(password)] };
@@ -130,7 +130,7 @@ impl User {
         User { id: 0, selectors, quota, usage, ..self.clone() }
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &[u8] {
         &self.name
     }
@@ -140,12 +140,12 @@ impl User {
         self.id == other.id
     }
 
-    /// The number of the change that made it what it is: no other user, and no other moment of this one, has it.
+    /// Returns the number of the change that made it so: no other user, and no other moment of this one, has it.
     pub fn changed_at(&self) -> u64 {
         self.changed_at
     }
 
-    /// Whether both may do the same.
+    /// Whether both have the same rights.
     pub fn has_same_rights(&self, other: &User) -> bool {
         self.selectors.iter().map(Selector::describe).eq(other.selectors.iter().map(Selector::describe))
     }
@@ -155,27 +155,27 @@ impl User {
         self.enabled
     }
 
-    /// Whether any password will do.
+    /// Whether any password is accepted.
     pub fn needs_no_password(&self) -> bool {
         self.no_password
     }
 
-    /// SHA-256 of each password, in hexadecimal digits.
+    /// Returns the SHA-256 of each password, in hexadecimal digits.
     pub fn passwords(&self) -> &[String] {
         &self.passwords
     }
 
-    /// Sets of rights; what one of them allows as a whole is allowed.
+    /// Returns its sets of rights; a command is allowed if one of them allows all of it.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
 
-    /// What it may use.
+    /// Returns its limits.
     pub fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// What it uses.
+    /// Returns its use of the limits.
     pub fn usage(&self) -> &Arc<QuotaUsage> {
         &self.usage
     }
@@ -185,26 +185,26 @@ impl User {
         self.selectors.iter().any(Selector::is_unrestricted)
     }
 
-    /// Whether it may log in with this password. Takes as long for a wrong one as for a right one.
+    /// Whether it may log in with this password. A wrong one takes as long as a right one.
     pub fn takes_password(&self, password: &[u8]) -> bool {
         let hash = hash_password(password);
         let same = |known: &String| known.bytes().zip(hash.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0;
         self.enabled && (self.no_password || self.passwords.iter().fold(false, |found, known| found | same(known)))
     }
 
-    /// Its flags by name.
+    /// Returns its flags by name.
     pub fn flags(&self) -> Vec<&'static str> {
         let enabled = if self.enabled { "on" } else { "off" };
         if self.no_password { vec![enabled, "nopass"] } else { vec![enabled] }
     }
 
-    /// The patterns of channels that one of its selectors allows; None: all channels.
+    /// Returns the patterns of channels that one of its selectors allows; None: all channels.
     pub fn channels(&self) -> Option<Vec<&Pattern>> {
         let each = self.selectors.iter().map(Selector::channels);
         each.collect::<Option<Vec<_>>>().map(|lists| lists.into_iter().flatten().collect())
     }
 
-    /// All rules that make it, one after the other.
+    /// Returns all rules that make it, one after the other.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for flag in self.flags() {
@@ -240,7 +240,7 @@ fn checked_hash(hash: &[u8]) -> Result<String, RuleError> {
     hash.ok_or(RuleError::BadHash)
 }
 
-/// Rules within parentheses may have been given as several words. Puts them together.
+/// Joins rules within parentheses that were given as several words.
 ///
 /// # Errors
 /// The number of the word with a parenthesis that is not closed.
@@ -297,7 +297,7 @@ impl CommandCatalog for FewCommands {
     }
 }
 
-/// What a user may do, as far as a few commands, keys and databases tell.
+/// Returns the user's rights over a few commands, keys and databases.
 #[cfg(any(test, feature = "fuzzing"))]
 fn rights(user: &User) -> impl PartialEq + std::fmt::Debug {
     let of = |selector: &Selector| {
@@ -311,8 +311,8 @@ fn rights(user: &User) -> impl PartialEq + std::fmt::Debug {
     (user.enabled, user.no_password, user.passwords.clone(), user.selectors.iter().map(of).collect::<Vec<_>>())
 }
 
-/// Any lines as rules, one after the other. A rule that is refused changes nothing; and who is described is who the
-/// description makes, unless blanks or parentheses within the rules make it ambiguous, as they do in Valkey.
+/// Reads any lines as rules, one after the other. A refused rule changes nothing; and the description of a user makes
+/// the same user, unless blanks or parentheses within the rules make it ambiguous, as they do in Valkey.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let context = RuleContext { catalog: &FewCommands, all_channels: data.first().is_some_and(|byte| byte & 1 == 1) };
@@ -332,7 +332,7 @@ pub fn fuzz(data: &[u8]) {
     if !rules.iter().all(is_plain) {
         return;
     }
-    // A pattern `%RW~*` is described as `~*`, which takes the place of those before it and lets none follow.
+    // A pattern `%RW~*` is described as `~*`, which replaces the patterns before it and allows none after it.
     if rules.iter().any(|rule| rule.contains(&b'%') && rule.windows(2).any(|pair| pair == b"~*")) {
         return;
     }
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// No commands but SELECT.
+    /// A catalog with SELECT alone.
     struct OneCommand;
 
     impl CommandCatalog for OneCommand {

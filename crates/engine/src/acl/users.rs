@@ -1,4 +1,4 @@
-//! All users, and what is known of them without looking.
+//! All users, and numbers about them that commands read without a lock.
 
 use crate::acl::denial_log::DenialLog;
 use crate::acl::prefix_memory::PrefixMemory;
@@ -12,41 +12,41 @@ use std::sync::{Arc, Weak};
 
 /// All users of a server.
 pub struct Users {
-    /// None until the commands are known that rules are about.
+    /// None until the commands are known.
     state: Mutex<Option<State>>,
-    /// Counts changes. Written under the lock of the users, read by every command.
+    /// Number of changes so far. Written under the lock of the users, read by every command.
     generation: CachePadded<AtomicU64>,
-    /// Who connects has to log in first.
+    /// Whether a new connection has to log in first.
     asks: AtomicBool,
-    /// A quota asks, or has asked lately, what keys of a prefix take.
+    /// Whether a quota limits the memory of keys by prefix, or did lately.
     measures: AtomicBool,
-    /// What was refused.
+    /// Requests that were refused.
     pub log: DenialLog,
-    /// One save of the users' file at a time.
+    /// Lock of the save of the users' file.
     pub saving: Mutex<()>,
 }
 
 struct State {
     by_name: BTreeMap<Box<[u8]>, Arc<User>>,
-    /// By prefix, as far as a quota asks for it.
+    /// Memory by prefix, as far as a quota limits it.
     memory: BTreeMap<Box<[u8]>, Weak<PrefixMemory>>,
     last_id: u64,
     last_change: u64,
 }
 
-/// What became of a user.
+/// A user before and after a change.
 #[derive(Clone, Debug)]
 pub struct UserChange {
-    /// As it was.
+    /// The user before it.
     pub old: Arc<User>,
-    /// As it is; None: it is gone.
+    /// The user after it; None: it was removed.
     pub new: Option<Arc<User>>,
 }
 
 /// Why a user was not changed.
 #[derive(Debug, PartialEq, Eq)]
 pub enum SetUserError {
-    /// A parenthesis is not closed that this word begins with.
+    /// A parenthesis that this word begins with is not closed.
     Unmatched(Vec<u8>),
     /// This rule is refused.
     Rule(Vec<u8>, RuleError),
@@ -67,8 +67,8 @@ impl State {
         state
     }
 
-    /// Puts a user in the place of the one of its name, whose number it takes on; `old` is looked at where there is
-    /// none yet.
+    /// Puts a user in the place of the one of its name, and gives it that one's number. `old` supplies the user where
+    /// there is none yet.
     fn put(&mut self, mut user: User, old: Option<&State>) -> Option<UserChange> {
         let known = self.by_name.get(user.name()).or_else(|| old?.by_name.get(user.name())).cloned();
         user.id = known.as_ref().map_or_else(
@@ -89,7 +89,7 @@ impl State {
         known.map(|old| UserChange { old, new: Some(user) })
     }
 
-    /// All quotas of a prefix have the same count.
+    /// Makes all quotas of a prefix share one count.
     fn share(&mut self, used: &mut Arc<PrefixMemory>) {
         match self.memory.get(used.prefix()).and_then(Weak::upgrade) {
             Some(known) => *used = known,
@@ -109,23 +109,23 @@ impl Users {
         result
     }
 
-    /// The number of changes so far. Who has seen this number has the users as they are now.
+    /// Returns the number of changes so far. A session with this number has the present users.
     #[inline(always)]
     pub fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 
-    /// Whether who connects has to log in before anything else.
+    /// Whether a new connection has to log in before anything else.
     pub fn asks(&self) -> bool {
         self.asks.load(Acquire)
     }
 
-    /// Whether a quota asks what keys of a prefix take.
+    /// Whether a quota limits the memory of keys by prefix.
     pub fn measures_memory(&self) -> bool {
         self.measures.load(Relaxed)
     }
 
-    /// The prefixes that quotas ask for.
+    /// Returns the prefixes that quotas limit.
     pub(crate) fn measured_prefixes(&self) -> Vec<Arc<PrefixMemory>> {
         let mut state = self.state.lock();
         let Some(state) = &mut *state else { return Vec::new() };
@@ -138,25 +138,25 @@ impl Users {
         self.generation.fetch_add(1, AcqRel);
     }
 
-    /// The user of this name.
+    /// Returns the user of this name.
     pub fn get(&self, name: &[u8], context: RuleContext<'_>) -> Option<Arc<User>> {
         self.with(context, |state| state.by_name.get(name).cloned())
     }
 
-    /// The user that connections have which have not logged in.
+    /// Returns the user of connections that have not logged in.
     pub fn default_user(&self, context: RuleContext<'_>) -> Arc<User> {
         self.with(context, |state| Arc::clone(&state.by_name[DEFAULT_USER]))
     }
 
-    /// All users by name.
+    /// Returns all users by name.
     pub fn all(&self, context: RuleContext<'_>) -> Vec<Arc<User>> {
         self.with(context, |state| state.by_name.values().cloned().collect())
     }
 
-    /// Makes a user, or changes one, by all rules or by none. Returns what became of one that was there.
+    /// Makes a user, or changes one, by all rules or by none. Returns the change of a user that was there.
     ///
     /// # Errors
-    /// A rule is refused.
+    /// [`SetUserError`]: a rule is refused, and the user stays as it is.
     pub fn set(
         &self,
         name: &[u8],
@@ -176,7 +176,7 @@ impl Users {
         Ok(change)
     }
 
-    /// `requirepass`: the password of the default user; empty for none.
+    /// Sets the password of the default user (`requirepass`); empty for none.
     pub fn set_default_password(&self, password: &[u8], context: RuleContext<'_>) -> UserChange {
         let change = self.with(context, |state| {
             let old = Arc::clone(&state.by_name[DEFAULT_USER]);
@@ -195,8 +195,8 @@ impl Users {
         Some(UserChange { old, new: None })
     }
 
-    /// Has these users and no others. Without a default one it may do everything again. Of two of a name the last
-    /// counts.
+    /// Replaces all users by these. The default user may do everything if it is not among them. The last of several
+    /// users of one name counts.
     pub fn replace_all(&self, users: Vec<User>, context: RuleContext<'_>) -> Vec<UserChange> {
         let changes = self.with(context, |old| {
             let memory = std::mem::take(&mut old.memory);

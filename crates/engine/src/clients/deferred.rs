@@ -1,9 +1,9 @@
-//! What needs a lock that a long script has, or the end of a pause, and can be done later: nobody is to wait for it in
-//! silence.
+//! Work that needs a lock that a long script holds, or the end of a pause, and can be done later, so that no client
+//! waits for it.
 //!
-//! A client that stops watching or waiting leaves its marks in the shards; nothing looks at them any more. Clients that
+//! A client that stops watching or waiting leaves its marks in the shards; nothing reads them any more. Clients that
 //! wait for a key are served a little later. Workers look [now and then](crate::Engine::run_deferred) while there is
-//! something.
+//! such work.
 
 use crate::clients::waiters::{AwaitedKey, Ticket};
 use crate::clients::watch::WatchFlag;

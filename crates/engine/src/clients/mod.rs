@@ -1,4 +1,4 @@
-//! Who is connected, and what clients wait for or are to be told of.
+//! The connected clients, and the keys and messages that they wait for.
 //!
 //! In: marks that commands leave under a shard's lock (a ticket, a watched key, a reader), subscriptions. Out: commands
 //! that are run again, raised flags, and pushes for the workers to deliver. It knows nothing of sockets, nor of what a

@@ -1,20 +1,20 @@
-//! Who listens: subscribers of channels and patterns, and monitors; and what they are to be told.
+//! Listeners: subscribers of channels and patterns, and monitors; and the messages for them.
 //!
-//! A client belongs to a worker, and only that worker writes to it. So subscriptions are kept twice:
+//! A client belongs to a worker, and only that worker writes to it. So subscriptions are stored twice:
 //!
 //! ```text
-//!   everybody reads      channel -> how many subscribers each worker has         (cut into shards, each behind a lock)
-//!   one worker only      channel -> which of its connections, by token           (its own lock, which nobody else takes)
+//!   all workers read     channel -> how many subscribers each worker has         (cut into shards, each behind a lock)
+//!   one worker only      channel -> which of its connections, by token           (its own lock, taken by it alone)
 //! ```
 //!
-//! A publisher looks into the first table, answers how many there are, and leaves one [`Push`] for each worker that has
+//! A publisher looks into the first table, returns how many there are, and leaves one [`Push`] for each worker that has
 //! any, however many subscribers that is. Pushes wait in the publisher's [outgoing](PubSub::take_outgoing) list: its
 //! worker hands those for itself over when the command has ended, and those for others once a tick, as one message with
 //! one wake-up. A worker that receives a push finds [its own subscribers](PubSub::recipients) and writes to them.
 //!
-//! Two messages of one publisher take the same way, so their order is kept. A worker that learns of a message after its
-//! client has left the channel finds it no longer in its table: nobody gets a message after the end of the subscription
-//! was confirmed.
+//! Two messages of one publisher take the same way, so they stay in order. A client that has left the channel is no
+//! longer in its worker's table when a message arrives: no client gets a message after the end of its subscription was
+//! confirmed.
 
 use crate::clients::tracking::{Stale, Tracker};
 use crate::glob;
@@ -28,7 +28,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
-/// What can be subscribed to.
+/// Kinds of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChannelKind {
     /// SUBSCRIBE
@@ -49,7 +49,7 @@ pub struct Message {
     pub kind: ChannelKind,
     /// The channel's name.
     pub channel: Box<[u8]>,
-    /// What was published.
+    /// The published bytes.
     pub payload: Box<[u8]>,
     /// Patterns that the channel's name matches.
     pub patterns: Vec<Name>,
@@ -62,19 +62,19 @@ pub enum Push {
     Message(Arc<Message>),
     /// A line for all monitors, as it goes to them.
     Monitor(Arc<[u8]>),
-    /// What one client has a copy of is out of date.
+    /// A client's cached copies are out of date.
     Invalidation {
         /// The client.
         tracker: Arc<Tracker>,
-        /// What is out of date.
+        /// The copies that are out of date.
         stale: Arc<Stale>,
     },
-    /// For the client itself: whom it wants invalidations to go to is gone.
+    /// Sent to the client itself: the client that receives its invalidations has disconnected.
     RedirectionBroken(Arc<Tracker>),
 }
 
 impl Push {
-    /// Bytes that it takes while it waits, about.
+    /// Returns the bytes that it takes while it waits, about.
     pub fn size(&self) -> usize {
         const REST: usize = 128;
         REST + match self {
@@ -111,7 +111,7 @@ pub struct PubSub {
     workers: PerWorker<Side>,
 }
 
-/// How much waits for other nodes of a cluster.
+/// Amount of messages that wait for other nodes of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backlog {
     /// Messages are taken.
@@ -122,11 +122,11 @@ pub enum Backlog {
     TooMuch,
 }
 
-/// What one worker has to itself.
+/// State of one worker.
 #[derive(Default)]
 struct Side {
     local: Mutex<Local>,
-    /// By the worker that they are for.
+    /// Pushes by the worker that they are for.
     outgoing: Mutex<Vec<Vec<Push>>>,
     /// Whether `outgoing` may have something for this worker itself, and for others.
     for_itself: AtomicBool,
@@ -134,7 +134,7 @@ struct Side {
     /// Whether it has left messages for other nodes.
     for_nodes: AtomicBool,
     monitors: AtomicUsize,
-    /// Much waits for it already.
+    /// Whether much waits for it already.
     full: AtomicBool,
 }
 
@@ -158,7 +158,7 @@ impl Local {
 }
 
 impl PubSub {
-    /// Without subscribers.
+    /// Makes the tables of so many workers, without subscribers.
     pub fn new(workers: usize) -> Self {
         let hasher = RandomState::default();
         let channels = || CachePadded::new(RwLock::new(HashMap::with_hasher(hasher.clone())));
@@ -176,13 +176,13 @@ impl PubSub {
         }
     }
 
-    /// The channels among which this name is, if it names one.
+    /// Returns the channels among which this name is, if it names one.
     fn channels(&self, kind: ChannelKind, name: &[u8]) -> &Channels {
         let channels = if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
         &channels[self.hasher.hash_one(name) as usize % SHARDS]
     }
 
-    /// The connection `token` of `worker` listens to this name from now on. It must not do so already.
+    /// Subscribes the connection `token` of `worker` to this name. It must not be subscribed already.
     pub fn subscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &Name) {
         self.workers[worker].local.lock().names(kind).entry(Arc::clone(name)).or_default().insert(token);
         let add = |counts: &mut Counts| {
@@ -199,7 +199,7 @@ impl PubSub {
         }
     }
 
-    /// The end of what [`subscribe`](Self::subscribe) began.
+    /// Ends a subscription that [`subscribe`](Self::subscribe) began.
     pub fn unsubscribe(&self, worker: usize, token: usize, kind: ChannelKind, name: &[u8]) {
         {
             let mut local = self.workers[worker].local.lock();
@@ -211,7 +211,7 @@ impl PubSub {
                 }
             }
         }
-        // True when nobody is left.
+        // True when the last subscriber has left.
         let subtract = |counts: &mut Counts| {
             counts[worker] = counts[worker].saturating_sub(1);
             counts.iter().all(|count| *count == 0)
@@ -233,7 +233,7 @@ impl PubSub {
         }
     }
 
-    /// A client has made its first subscription, or given up its last.
+    /// Counts a client that has made its first subscription, or given up its last.
     pub fn count_subscriber(&self, comes: bool) {
         if comes {
             self.subscribers.fetch_add(1, Relaxed);
@@ -242,7 +242,7 @@ impl PubSub {
         }
     }
 
-    /// Clients with a subscription.
+    /// Returns the number of clients with a subscription.
     pub fn subscribers(&self) -> usize {
         self.subscribers.load(Relaxed)
     }
@@ -285,7 +285,7 @@ impl PubSub {
     /// Leaves a push for the clients of worker `to`. `from`: the worker that calls.
     pub fn post(&self, from: usize, to: usize, push: Push) {
         let side = &self.workers[from];
-        // A client that has become a replica is no worker's, and gets none.
+        // A client that has become a replica belongs to no worker and gets none.
         if to >= WORKERS_MAX {
             return;
         }
@@ -306,12 +306,12 @@ impl PubSub {
         self.workers[worker].for_itself.load(Relaxed)
     }
 
-    /// What [`has_own`](Self::has_own) tells, for who asks all the time.
+    /// Returns the flag that [`has_own`](Self::has_own) reads, for a loop that reads it all the time.
     pub fn own(&self, worker: usize) -> &AtomicBool {
         &self.workers[worker].for_itself
     }
 
-    /// What `worker` has for its own clients.
+    /// Takes the pushes of `worker` for its own clients.
     pub fn take_own(&self, worker: usize) -> Option<Vec<Push>> {
         let side = &self.workers[worker];
         side.for_itself.load(Relaxed).then(|| {
@@ -320,7 +320,7 @@ impl PubSub {
         })
     }
 
-    /// What `worker` has for the clients of others, by worker.
+    /// Takes the pushes of `worker` for the clients of others, by worker.
     pub fn take_outgoing(&self, worker: usize) -> Vec<(usize, Vec<Push>)> {
         let side = &self.workers[worker];
         if !side.for_others.load(Relaxed) {
@@ -333,7 +333,7 @@ impl PubSub {
     }
 
     /// Calls `tell` for each connection of `worker` that is to get the push: its token, and for a message that it gets
-    /// because of a pattern, the pattern. `tell` must not change subscriptions. Whom an invalidation is for may be
+    /// because of a pattern, the pattern. `tell` must not change subscriptions. The client of an invalidation may be
     /// gone, and another client have its token.
     pub fn recipients(&self, worker: usize, push: &Push, mut tell: impl FnMut(usize, Option<&Name>)) {
         let mut local = self.workers[worker].local.lock();
@@ -354,7 +354,7 @@ impl PubSub {
         }
     }
 
-    /// A connection wants a line of every command from now on, or no longer.
+    /// Starts or ends a connection's feed of a line of every command.
     pub fn monitor(&self, worker: usize, token: usize, on: bool) {
         let side = &self.workers[worker];
         let mut local = side.local.lock();
@@ -373,7 +373,7 @@ impl PubSub {
         self.monitors.load(Relaxed) > 0
     }
 
-    /// How much waits for other nodes.
+    /// Returns how much waits for other nodes.
     #[inline]
     pub fn backlog(&self) -> Backlog {
         match self.backlog.load(Relaxed) {
@@ -383,12 +383,12 @@ impl PubSub {
         }
     }
 
-    /// So much waits for other nodes from now on.
+    /// Sets how much waits for other nodes.
     pub fn set_backlog(&self, backlog: Backlog) {
         self.backlog.store(backlog as u8, Relaxed);
     }
 
-    /// The worker has left messages for other nodes.
+    /// Records that the worker has left messages for other nodes.
     pub fn mark_for_nodes(&self, worker: usize) {
         self.workers[worker].for_nodes.store(true, Relaxed);
     }
@@ -400,12 +400,12 @@ impl PubSub {
         mark.load(Relaxed) && mark.swap(false, Relaxed)
     }
 
-    /// Whether much waits for this worker already.
+    /// Sets whether much waits for this worker already.
     pub fn set_full(&self, worker: usize, full: bool) {
         self.workers[worker].full.store(full, Relaxed);
     }
 
-    /// Sends a line to all monitors but those of workers for whom much waits. `from`: the worker that calls.
+    /// Sends a line to all monitors but those whose worker has much waiting for it. `from`: the worker that calls.
     pub fn feed_monitors(&self, from: usize, line: &[u8]) {
         let line: Arc<[u8]> = line.into();
         for (worker, side) in self.workers.iter().enumerate() {
@@ -415,7 +415,7 @@ impl PubSub {
         }
     }
 
-    /// Channels or shard channels with subscribers whose names match, in no order.
+    /// Returns the channels or shard channels with subscribers whose names match, in no order.
     pub fn active(&self, kind: ChannelKind, pattern: Option<&[u8]>) -> Vec<Name> {
         let channels = if kind == ChannelKind::Shard { &self.shard_channels } else { &self.channels };
         let mut names = Vec::new();
@@ -426,7 +426,7 @@ impl PubSub {
         names
     }
 
-    /// How many names of a kind have subscribers.
+    /// Returns how many names of a kind have subscribers.
     pub fn count(&self, kind: ChannelKind) -> usize {
         match kind {
             ChannelKind::Channel => self.channels.iter().map(|shard| shard.read().len()).sum(),
@@ -435,7 +435,7 @@ impl PubSub {
         }
     }
 
-    /// Subscribers of a channel or shard channel.
+    /// Returns the number of subscribers of a channel or shard channel.
     pub fn subscribers_of(&self, kind: ChannelKind, channel: &[u8]) -> u64 {
         let channels = self.channels(kind, channel).read();
         channels.get(channel).into_iter().flatten().map(|count| u64::from(*count)).sum()
@@ -450,7 +450,7 @@ mod tests {
         text.as_bytes().into()
     }
 
-    /// What the connections of a worker are told, as `token pattern payload`.
+    /// Returns the messages that the connections of a worker get, as `token pattern payload`.
     fn told(pubsub: &PubSub, worker: usize, pushes: &[Push]) -> Vec<String> {
         let mut lines = Vec::new();
         for push in pushes {

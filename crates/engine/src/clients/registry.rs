@@ -1,11 +1,11 @@
-//! The list of clients: what CLIENT LIST and INFO tell of every client, whichever thread serves it.
+//! The list of clients: the record that CLIENT LIST and INFO show of every client, whichever thread serves it.
 //!
-//! The thread that serves a connection writes its record, anybody may read it. The list says who that is: a worker, or
-//! the thread of replicas, of the link to the primary, of slots that move.
+//! The thread that serves a connection writes its record, any thread may read it. The list names that thread: a worker,
+//! or the thread of replicas, of the link to the primary, of slots that move.
 //!
 //! ```text
-//!   a connection moves      under the list's lock: the new thread is noted    -> message to it -> taken in -> has it ended?
-//!   a connection is ended   under the list's lock: taken off, marked as ended -> message to the thread that is noted
+//!   a connection moves      under the list's lock: the new thread is stored   -> message to it -> taken in -> ended?
+//!   a connection is ended   under the list's lock: taken off, marked as ended -> message to the thread that is stored
 //! ```
 //!
 //! Neither can miss the other: a message that comes before the connection was taken in is of a client that is marked
@@ -32,17 +32,17 @@ pub struct ClientInfo {
     pub addr: Box<str>,
     /// Address at this end, likewise.
     pub laddr: Box<str>,
-    /// It comes from this machine.
+    /// Whether it comes from this machine.
     local: bool,
     /// The number of its socket; -1 without one.
     pub fd: i32,
     /// The worker that serves it, or that it is on its way to. Changed under the list's lock.
     pub worker: AtomicUsize,
-    /// Taken off the list.
+    /// Whether it was taken off the list.
     ended: AtomicBool,
-    /// The command that it goes on with, as a replica or a source of slots.
+    /// The command by which it gets or gives data without an end, as a replica or a source of slots.
     lasting_command: OnceLock<&'static str>,
-    /// What the worker knows its connection by.
+    /// The token of its connection at its worker.
     pub token: AtomicUsize,
     /// Unix time in milliseconds, by the clock as it was set last.
     pub connected_at: AtomicI64,
@@ -52,27 +52,27 @@ pub struct ClientInfo {
     pub db: AtomicU32,
     /// 2 or 3.
     pub resp: AtomicU8,
-    /// CLIENT NO-TOUCH: what it reads does not count as used.
+    /// CLIENT NO-TOUCH: its reads do not count as uses of the keys.
     pub no_touch: AtomicBool,
     /// CLIENT NO-EVICT: it is not disconnected when clients take too much memory.
     pub no_evict: AtomicBool,
-    /// It is a replica: the thread that serves these has it, and no worker.
+    /// Whether it is a replica, which belongs to the thread of replicas and to no worker.
     pub is_replica: AtomicBool,
-    /// Its connection has TLS.
+    /// Whether its connection has TLS.
     pub is_tls: AtomicBool,
-    /// Said READONLY.
+    /// Whether it sent READONLY.
     pub read_only: AtomicBool,
-    /// It is the server that this one follows.
+    /// Whether it is the server that this one follows.
     pub is_primary: AtomicBool,
-    /// It is the other end of a migration of slots.
+    /// Whether it is the other end of a migration of slots.
     pub migration: MigrationEnd,
     /// CLIENT CAPA REDIRECT: it follows a redirection to another server.
     pub redirects: AtomicBool,
-    /// CLIENT CAPA MOVED: it asks the right node by itself, and no node is to ask for it.
+    /// CLIENT CAPA MOVED: it turns to the right node by itself, and no node is to ask for it.
     pub wants_moved: AtomicBool,
     /// CLIENT IMPORT-SOURCE: it brings the data of another server.
     pub import_source: AtomicBool,
-    /// What its connection holds.
+    /// Sizes of its connection's buffers.
     pub buffers: ClientBuffers,
     /// All memory that is held for it, in bytes.
     pub memory: AtomicUsize,
@@ -84,13 +84,13 @@ pub struct ClientInfo {
     pub watched_bytes: AtomicUsize,
     /// Names that it subscribes to: channels, patterns, shard channels.
     pub subscriptions: [AtomicU32; 3],
-    /// It gets a line of every command.
+    /// Whether it gets a line of every command.
     pub monitor: AtomicBool,
     /// CLIENT TRACKING is on.
     pub tracks: AtomicBool,
-    /// It tracks in broadcast mode.
+    /// Whether it tracks in broadcast mode.
     pub broadcasts: AtomicBool,
-    /// The client that its invalidations went to is gone.
+    /// Whether the client that its invalidations went to is gone.
     pub redirection_broken: AtomicBool,
     /// Id of the client that gets its invalidations; 0: itself, -1: it does not track.
     pub redirection: AtomicI64,
@@ -102,7 +102,7 @@ pub struct ClientInfo {
     pub input_bytes: AtomicU64,
     /// Bytes that were written to it.
     pub output_bytes: AtomicU64,
-    /// Between MULTI and EXEC.
+    /// Whether it is between MULTI and EXEC.
     pub in_multi: AtomicBool,
     /// Commands that are queued for EXEC; -1 before its first MULTI or WATCH.
     pub queued: AtomicI32,
@@ -110,7 +110,7 @@ pub struct ClientInfo {
     pub queued_bytes: AtomicUsize,
     /// Keys that it watches.
     pub watched: AtomicU32,
-    /// Its command waits for the end of a CLIENT PAUSE.
+    /// Whether its command waits for the end of a CLIENT PAUSE.
     pub postponed: AtomicBool,
     details: Mutex<Details>,
     waits: Mutex<Waits>,
@@ -119,11 +119,11 @@ pub struct ClientInfo {
 /// Whether a client is the other end of a migration of slots.
 #[derive(Default)]
 pub struct MigrationEnd {
-    /// Slots come from it.
+    /// Whether slots come from it.
     pub is_source: AtomicBool,
-    /// Slots go to it.
+    /// Whether slots go to it.
     pub is_target: AtomicBool,
-    /// A command of a source has failed here.
+    /// Whether a command of a source has failed here.
     pub has_failed: AtomicBool,
 }
 
@@ -143,12 +143,12 @@ macro_rules! buffer_sizes {
         }
 
         impl ClientBuffers {
-            /// Only the client's worker calls this.
+            /// Publishes the sizes. Only the client's worker calls this.
             pub fn show(&self, sizes: BufferSizes) {
                 $(self.$field.store(sizes.$field, Relaxed);)*
             }
 
-            /// The sizes as they are now.
+            /// Returns the sizes as they are now.
             pub fn sizes(&self) -> BufferSizes {
                 BufferSizes { $($field: self.$field.load(Relaxed),)* }
             }
@@ -159,7 +159,7 @@ macro_rules! buffer_sizes {
 buffer_sizes! {
     /// Input that is not a whole command yet.
     query,
-    /// Room that is kept for more of it.
+    /// Room that is retained for more of it.
     query_free,
     /// Arguments of the command that is arriving or that waits.
     args,
@@ -175,17 +175,17 @@ buffer_sizes! {
     reply_bytes,
 }
 
-/// What a client waits for.
+/// Waits of a client: for keys, or for a change of watched keys.
 #[derive(Default)]
 struct Waits {
     ticket: Option<Arc<Ticket>>,
     watch: Option<Arc<WatchFlag>>,
 }
 
-/// What a client says of itself.
+/// Name, library and user of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Details {
-    /// The user that it logged in as, as that was then; None: the default one.
+    /// The user that it logged in as, at that moment; None: the default one.
     pub user: Option<Arc<User>>,
     /// CLIENT SETNAME; empty without.
     pub name: Vec<u8>,
@@ -202,7 +202,7 @@ impl std::fmt::Debug for ClientInfo {
 }
 
 impl ClientInfo {
-    /// A client that connects at `now`, Unix time in milliseconds.
+    /// Makes a client that connects at `now`, Unix time in milliseconds.
     pub fn new(id: u64, addr: &str, laddr: &str, fd: i32, worker: usize, now: UnixMs) -> Self {
         ClientInfo {
             id,
@@ -253,19 +253,19 @@ impl ClientInfo {
         }
     }
 
-    /// A proxy says where the client is; whether that is here is known to who has both addresses.
+    /// Sets whether the client is on this machine; behind a proxy, only a caller that has both addresses can tell.
     #[must_use]
     pub fn with_local(mut self, local: bool) -> Self {
         self.local = local;
         self
     }
 
-    /// Connected over a Unix socket or the loopback address, or not at all.
+    /// Whether it is connected over a Unix socket or the loopback address, or not at all.
     pub fn is_local(&self) -> bool {
         self.local
     }
 
-    /// No port of a peer is 0.
+    /// Whether it is connected over a Unix socket: no port of a peer is 0.
     pub fn is_unix(&self) -> bool {
         self.addr.ends_with(":0")
     }
@@ -282,23 +282,24 @@ impl ClientInfo {
         [&self.is_replica, &self.is_primary, is_source, is_target].iter().any(|is_it| is_it.load(Relaxed))
     }
 
-    /// From now on it gets or gives data by this command, which does not end. It needs the right to it for as long.
+    /// Sets the command by which it gets or gives data from now on, without an end. It needs the right to it for as
+    /// long.
     pub fn go_on_with(&self, full_name: &'static str) {
         // A connection never becomes another kind of server's.
         let _ = self.lasting_command.set(full_name);
     }
 
-    /// The command that it goes on with, if it is another server that has asked for that.
+    /// Returns the command by which it gets or gives data without an end, if it is another server that has sent one.
     pub fn lasting_command(&self) -> Option<&'static str> {
         self.lasting_command.get().copied()
     }
 
-    /// The user that it logged in as; None: the default one.
+    /// Returns the user that it logged in as; None: the default one.
     pub fn user(&self) -> Option<Arc<User>> {
         self.details.lock().user.clone()
     }
 
-    /// One more command has ended. Only the worker that serves the client counts.
+    /// Counts one more command. Only the worker that serves the client calls this.
     #[inline]
     pub fn count_command(&self) {
         self.commands.store(self.commands.load(Relaxed) + 1, Relaxed);
@@ -316,12 +317,12 @@ impl ClientInfo {
         self.output_bytes.store(self.output_bytes.load(Relaxed) + bytes as u64, Relaxed);
     }
 
-    /// A copy of what the client said.
+    /// Returns a copy of its details.
     pub fn details(&self) -> Details {
         self.details.lock().clone()
     }
 
-    /// The ticket of the blocking command that it waits in.
+    /// Returns the ticket of the blocking command that it waits in.
     pub fn ticket(&self) -> Option<Arc<Ticket>> {
         self.waits.lock().ticket.clone()
     }
@@ -330,17 +331,17 @@ impl ClientInfo {
         self.waits.lock().ticket = ticket.cloned();
     }
 
-    /// Blocked, be it in a command or by a pause.
+    /// Whether it is blocked, by a command or by a pause.
     pub fn is_blocked(&self) -> bool {
         self.postponed.load(Relaxed) || self.waits.lock().ticket.is_some()
     }
 
-    /// A key that it watches has changed, so its next EXEC does nothing.
+    /// Whether a key that it watches has changed, so that its next EXEC does nothing.
     pub fn is_watch_broken(&self) -> bool {
         self.waits.lock().watch.as_ref().is_some_and(|flag| flag.is_raised())
     }
 
-    /// From now on `flag` tells whether something that it watches has changed.
+    /// Sets the flag that says whether a key that it watches has changed.
     pub fn set_watch(&self, flag: Option<&Arc<WatchFlag>>) {
         self.waits.lock().watch = flag.cloned();
     }
@@ -358,18 +359,18 @@ pub struct Clients {
     by_id: Mutex<BTreeMap<u64, Arc<ClientInfo>>>,
     /// How reply buffers behave.
     pub reply_buffers: ReplyBuffers,
-    /// How many were disconnected as they had too much to read; replicas and the like, too.
+    /// Clients that were disconnected because they had too much to read, replicas and the like included.
     pub slow_readers: AtomicU64,
 }
 
-/// What DEBUG can change about reply buffers.
+/// Settings of reply buffers that DEBUG can change.
 #[derive(Debug)]
 pub struct ReplyBuffers {
-    /// Milliseconds after which the most that was in use of a buffer is measured anew; negative: never.
+    /// Milliseconds after which a buffer's peak is measured anew; negative: never.
     pub peak_reset_time: AtomicI64,
-    /// They are made larger and smaller, as their clients' replies are.
+    /// Whether they are made larger and smaller, as their clients' replies are.
     pub resizing: AtomicBool,
-    /// Replies leave out the first buffer.
+    /// Whether replies leave out the first buffer.
     pub skip_first: AtomicBool,
 }
 
@@ -389,7 +390,7 @@ impl Default for ReplyBuffers {
 }
 
 impl Clients {
-    /// The id of the next client; ids begin with 1 and are never used again.
+    /// Returns the id of the next client; ids begin with 1 and are never used again.
     pub fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Relaxed) + 1
     }
@@ -408,25 +409,25 @@ impl Clients {
         Some(client.worker.load(Relaxed))
     }
 
-    /// This worker serves the client from now on. False if the client was ended before. The worker asks
-    /// [`ClientInfo::has_ended`] when it has taken the connection in.
+    /// Hands the client to this worker. False if the client was ended before. The worker asks [`ClientInfo::has_ended`]
+    /// when it has taken the connection in.
     pub fn assign(&self, client: &ClientInfo, worker: usize) -> bool {
         let by_id = self.by_id.lock();
         client.worker.store(worker, Relaxed);
         by_id.contains_key(&client.id)
     }
 
-    /// The client with this id, if it is connected.
+    /// Returns the client with this id, if it is connected.
     pub fn get(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.by_id.lock().get(&id).cloned()
     }
 
-    /// Everybody, by rising id.
+    /// Returns all clients, by rising id.
     pub fn all(&self) -> Vec<Arc<ClientInfo>> {
         self.by_id.lock().values().cloned().collect()
     }
 
-    /// How many clients are connected.
+    /// Returns how many clients are connected.
     pub fn len(&self) -> usize {
         self.by_id.lock().len()
     }

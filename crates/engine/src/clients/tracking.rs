@@ -1,24 +1,24 @@
-//! Client-side caching: who holds copies of which keys, and is to be told that they are out of date.
+//! Client-side caching: which clients hold copies of which keys, and must learn that these are out of date.
 //!
 //! A client that asked for it (CLIENT TRACKING) is remembered at each key that it reads; the next change of the key
-//! forgets the readers and tells them. In broadcast mode nothing is remembered: a client hears of every change of a key
-//! that begins with one of its prefixes.
+//! forgets the readers and sends them an invalidation. In broadcast mode no reader is remembered: a client gets an
+//! invalidation for every change of a key that begins with one of its prefixes.
 //!
 //! ```text
 //!   shard      key -> ids of its readers        under the shard's lock, like the key itself: [`Tracked`]
 //!   engine     id -> how the client tracks      [`Tracker`]
-//!              prefix -> who broadcasts it
-//!   worker     prefix -> keys that changed in this turn, and who changed them last
+//!              prefix -> clients that broadcast it
+//!   worker     prefix -> keys that changed in this turn, and the client that changed them last
 //! ```
 //!
 //! **Nothing is lost.** A reader is remembered under the lock under which it read. A change takes the readers out under
 //! the same lock, so it either comes before the read, which then sees it, or finds the reader. The reader's worker
 //! hands an invalidation over when the running command has ended, so a reply that it concerns always comes before it.
-//! And invalidations leave their worker before its replies do: who has seen the reply to a write finds that a later
-//! command of any client comes after the invalidation.
+//! And invalidations leave their worker before its replies do: a command that any client sends after the reply to a
+//! write comes after the invalidation.
 //!
 //! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more,
-//! until the key changes or has to make room for others; nobody is told then.
+//! until the key changes or has to make room for others; no client is notified then.
 
 use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
@@ -40,7 +40,7 @@ pub struct Tracked {
 }
 
 impl Tracked {
-    /// The client has read the key; true if it is the key's first reader.
+    /// Records that the client has read the key; true if it is the key's first reader.
     pub fn remember(&mut self, key: &[u8], client: u64) -> bool {
         let Some(readers) = self.readers.get_mut(key) else {
             self.readers.insert(key.into(), ClientIds::from_slice(&[client]));
@@ -54,14 +54,14 @@ impl Tracked {
         false
     }
 
-    /// The key's readers, who are forgotten; None when there are none.
+    /// Takes the key's readers out; None when there are none.
     pub fn forget(&mut self, key: &[u8]) -> Option<ClientIds> {
         let readers = self.readers.swap_remove(key)?;
         self.items -= readers.len();
         Some(readers)
     }
 
-    /// The same for one of the keys, which `random` chooses.
+    /// Takes the readers of one key out, which `random` chooses.
     pub fn forget_any(&mut self, random: usize) -> Option<(Box<[u8]>, ClientIds)> {
         let at = random.checked_rem(self.readers.len())?;
         let (key, readers) = self.readers.swap_remove_index(at)?;
@@ -69,14 +69,14 @@ impl Tracked {
         Some((key, readers))
     }
 
-    /// Forgets everything; returns how many keys that were.
+    /// Removes all keys; returns how many that were.
     pub fn clear(&mut self) -> usize {
         let keys = self.readers.len();
         *self = Tracked::default();
         keys
     }
 
-    /// Keys with readers.
+    /// Returns the number of keys with readers.
     pub fn len(&self) -> usize {
         self.readers.len()
     }
@@ -86,22 +86,22 @@ impl Tracked {
         self.readers.is_empty()
     }
 
-    /// ClientIds of all keys together.
+    /// Returns the number of client ids of all keys together.
     pub fn items(&self) -> usize {
         self.items
     }
 }
 
-/// Which keys a client hears of.
+/// Keys whose changes a client is notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackingMode {
-    /// Those that it reads.
+    /// Keys that it reads.
     Reads,
-    /// Those that it reads after CLIENT CACHING YES.
+    /// Keys that it reads after CLIENT CACHING YES.
     OptIn,
-    /// Those that it reads, but not after CLIENT CACHING NO.
+    /// Keys that it reads, but not after CLIENT CACHING NO.
     OptOut,
-    /// Those that begin with one of its prefixes.
+    /// Keys that begin with one of its prefixes.
     Broadcast,
 }
 
@@ -110,20 +110,20 @@ pub enum TrackingMode {
 pub struct Tracker {
     /// The client that tracks.
     pub client: Arc<ClientInfo>,
-    /// Who gets the invalidations instead, and may be gone by now.
+    /// The client that gets the invalidations instead, and may be gone by now.
     pub redirect: Option<Arc<ClientInfo>>,
-    /// Which keys it is told of.
+    /// Keys whose changes it is notified of.
     pub mode: TrackingMode,
-    /// It does not hear of its own changes.
+    /// Whether its own changes are left out.
     pub no_loop: bool,
-    /// Not empty in broadcast mode only.
+    /// Its prefixes; empty unless it broadcasts.
     pub prefixes: BTreeSet<Box<[u8]>>,
-    /// What is still on its way to it is of no use any more.
+    /// Whether it has ended, so that invalidations on their way to it are of no use.
     ended: AtomicBool,
 }
 
 impl Tracker {
-    /// A client that begins to track, without prefixes.
+    /// Makes a client that begins to track, without prefixes.
     pub fn new(
         client: &Arc<ClientInfo>,
         redirect: Option<Arc<ClientInfo>>,
@@ -134,7 +134,7 @@ impl Tracker {
         Tracker { client, redirect, mode, no_loop, prefixes: BTreeSet::new(), ended }
     }
 
-    /// Who gets the invalidations.
+    /// Returns the client that gets the invalidations.
     pub fn target(&self) -> &Arc<ClientInfo> {
         self.redirect.as_ref().unwrap_or(&self.client)
     }
@@ -144,13 +144,13 @@ impl Tracker {
         self.ended.load(Relaxed)
     }
 
-    /// Whether changes by `client` are to be told.
+    /// Whether it is notified of changes by `client`.
     fn hears_of(&self, client: u64) -> bool {
         !self.no_loop || self.client.id != client
     }
 }
 
-/// What is out of date: these keys, or everything.
+/// Copies that are out of date: of these keys, or all.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stale {
     /// Its copies of these keys.
@@ -160,7 +160,7 @@ pub enum Stale {
 }
 
 impl Stale {
-    /// Bytes of the names.
+    /// Returns the bytes of the names.
     pub fn size(&self) -> usize {
         match self {
             Stale::Keys(keys) => keys.iter().map(|key| key.len() + size_of::<Box<[u8]>>()).sum(),
@@ -172,7 +172,7 @@ impl Stale {
 /// Keys that changed, by prefix, with the client that changed them last.
 type Changed = BTreeMap<Box<[u8]>, BTreeMap<Box<[u8]>, u64>>;
 
-/// What one worker has to broadcast.
+/// Changes that one worker has to broadcast.
 #[derive(Default)]
 struct Side {
     changed: Mutex<Changed>,
@@ -181,7 +181,7 @@ struct Side {
 
 /// All clients that track.
 pub struct Tracking {
-    /// There is a tracker, or something left of one.
+    /// Whether there is a tracker, or something left of one.
     on: AtomicBool,
     broadcasts: AtomicBool,
     /// Keys with readers in all shards, and how many there may be; 0: any number.
@@ -192,11 +192,11 @@ pub struct Tracking {
     workers: PerWorker<Side>,
 }
 
-/// Who wants to hear of names that begin so, by client.
+/// Trackers of names that begin so, by client.
 type Prefixes = BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>;
 
 impl Tracking {
-    /// Without trackers.
+    /// Makes a table without trackers.
     pub fn new(workers: usize) -> Self {
         Tracking {
             on: AtomicBool::new(false),
@@ -209,18 +209,18 @@ impl Tracking {
         }
     }
 
-    /// Whether changes are of interest to anybody.
+    /// Whether any client tracks.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Relaxed)
     }
 
-    /// `tracking-table-max-keys`.
+    /// Sets `tracking-table-max-keys`.
     pub fn limit_keys(&self, max: usize) {
         self.max_keys.store(max, Relaxed);
     }
 
-    /// The client tracks from now on, or in another way than before.
+    /// Makes the client track from now on, or in another way than before.
     pub fn begin(&self, tracker: Tracker) -> Arc<Tracker> {
         let tracker = Arc::new(tracker);
         let id = tracker.client.id;
@@ -238,7 +238,7 @@ impl Tracking {
         tracker
     }
 
-    /// The client tracks no more; it is told nothing from now on.
+    /// Ends the client's tracking; it gets no invalidation from now on.
     pub fn end(&self, tracker: &Tracker) {
         tracker.ended.store(true, Relaxed);
         let mut trackers = self.trackers.write();
@@ -249,17 +249,17 @@ impl Tracking {
         self.on.store(!trackers.is_empty() || self.keys.load(Relaxed) > 0, Relaxed);
     }
 
-    /// Clients that track.
+    /// Returns the number of clients that track.
     pub fn clients(&self) -> usize {
         self.trackers.read().len()
     }
 
-    /// How many prefixes clients have asked for.
+    /// Returns how many prefixes clients have asked for.
     pub fn prefixes(&self) -> usize {
         self.prefixes.read().len()
     }
 
-    /// A key has got its first reader.
+    /// Counts a key that has got its first reader.
     pub fn count_key(&self) {
         self.keys.fetch_add(1, Relaxed);
     }
@@ -267,12 +267,12 @@ impl Tracking {
     fn count_forgotten(&self, keys: usize) {
         if self.keys.fetch_sub(keys, Relaxed) == keys {
             let trackers = self.trackers.read();
-            // One who begins meanwhile waits for the lock.
+            // A client that begins meanwhile waits for the lock.
             self.on.store(!trackers.is_empty(), Relaxed);
         }
     }
 
-    /// All keys of a shard are gone.
+    /// Removes all keys of a shard.
     pub fn clear(&self, tracked: &mut Tracked) {
         match tracked.clear() {
             0 => {}
@@ -280,7 +280,7 @@ impl Tracking {
         }
     }
 
-    /// Whether some keys must be forgotten: there are too many of them, or nobody is left to be told.
+    /// Whether some keys must be forgotten: there are too many of them, or no client tracks any more.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.is_on() && self.has_excess()
@@ -298,7 +298,7 @@ impl Tracking {
         self.workers[worker].pending.load(Relaxed)
     }
 
-    /// Tells of the changes that `worker` has made since it last did so.
+    /// Sends the changes that `worker` has made since it last did so.
     #[cold]
     pub fn broadcast(&self, pubsub: &PubSub, worker: usize) {
         let side = &self.workers[worker];
@@ -322,7 +322,7 @@ impl Tracking {
         }
     }
 
-    /// A key of this shard was changed. Only while [tracking](Tracking::is_on) is on.
+    /// Collects the readers of a changed key of this shard. Only while [tracking](Tracking::is_on) is on.
     #[cold]
     pub(crate) fn changed(&self, tracked: &mut Tracked, effects: &mut Effects, key: &[u8], expired: bool) {
         let readers = tracked.forget(key);
@@ -334,10 +334,10 @@ impl Tracking {
         effects.rare().changes.push(TrackedChange { key: key.into(), readers: readers.unwrap_or_default(), expired });
     }
 
-    /// Tells those who have read a key that was forgotten for want of room. No lock may be held.
+    /// Invalidates a key that was forgotten for want of room. No lock may be held.
     pub(crate) fn tell_forgotten(&self, pubsub: &PubSub, worker: usize, key: Box<[u8]>, readers: &ClientIds) {
         self.count_forgotten(1);
-        // Nobody has changed it, so it is not broadcast and everybody is told.
+        // The key is unchanged, so it is not broadcast and all of its readers are notified.
         let stale = Arc::new(Stale::Keys(vec![key]));
         let trackers = self.trackers.read();
         let readers = readers.iter().filter_map(|id| trackers.get(id));
@@ -345,7 +345,7 @@ impl Tracking {
         readers.for_each(|tracker| tell(pubsub, worker, tracker, &stale));
     }
 
-    /// Tells whom these changes concern. No lock may be held.
+    /// Sends these changes to the clients that they concern. No lock may be held.
     #[cold]
     pub(crate) fn tell(&self, pubsub: &PubSub, changes: Vec<TrackedChange>, flushed: bool, author: Author) {
         let trackers = self.trackers.read();
@@ -360,14 +360,14 @@ impl Tracking {
             }
             let stale = Arc::new(Stale::Keys(vec![key]));
             let readers = readers.iter().filter_map(|id| trackers.get(id));
-            // Who broadcasts by now may have read the key before.
+            // A client that broadcasts by now may have read the key before.
             let readers =
                 readers.filter(|tracker| tracker.mode != TrackingMode::Broadcast && tracker.hears_of(author.client));
             readers.for_each(|tracker| tell(pubsub, author.worker, tracker, &stale));
         }
     }
 
-    /// Notes a change for those who hear of the key because of its beginning.
+    /// Records a change for the clients that broadcast a prefix of the key.
     fn note(&self, key: &[u8], author: Author) {
         let prefixes = self.prefixes.read();
         let side = &self.workers[author.worker];

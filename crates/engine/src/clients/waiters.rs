@@ -1,7 +1,7 @@
-//! Who waits for which key, in the order of arrival.
+//! Clients that wait for keys, in the order of arrival.
 //!
 //! A blocking command that finds nothing leaves a [`Ticket`] at each of its keys, in the key's shard and database,
-//! under the locks that it ran with. How they are served is told where that is done, in `engine/serving.rs`.
+//! under the locks that it ran with. `engine/serving.rs` explains how tickets are served.
 
 use crate::Error;
 use crate::clients::registry::ClientInfo;
@@ -14,17 +14,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a blocked client asked for, as those see it who wait with it or end its wait.
+/// Request of a blocked client, as the code sees it that waits with the client or ends its wait.
 pub trait WaitRequest: Any + Send + Sync {
     /// Whether another attempt is worth its while when one of the keys has a value of this type, or none.
     fn wants(&self, kind: Option<Type>) -> bool;
 
-    /// The log's length after what it changed when it was served; 0 if that was nothing.
+    /// Returns the log's length after the change that it made when it was served; 0 if there was none.
     fn logged_at(&self) -> u64 {
         0
     }
 
-    /// Notes that the log has this length after what it changed.
+    /// Records the log's length after its change.
     fn note_logged(&self, _length: u64) {}
 
     /// Whether its command may write.
@@ -32,7 +32,7 @@ pub trait WaitRequest: Any + Send + Sync {
         true
     }
 
-    /// Whether its reply may tell of keys, or of what became of them.
+    /// Whether its reply may tell of keys, or of changes to them.
     fn tells_of_data(&self) -> bool {
         true
     }
@@ -42,14 +42,14 @@ pub trait WaitRequest: Any + Send + Sync {
         false
     }
 
-    /// The reply when the wait times out, in the client's protocol.
+    /// Returns the reply when the wait times out, in the client's protocol.
     fn timeout_reply(&self) -> Vec<u8>;
 
-    /// An error, in the client's protocol.
+    /// Returns an error, in the client's protocol.
     fn error_reply(&self, error: &Error) -> Vec<u8>;
 }
 
-/// Who sends clients that were blocked what they waited for.
+/// Sender of the replies that blocked clients wait for.
 pub trait Delivery: Send + Sync {
     /// Sends a client the reply that it waited for; its worker takes the ticket out of the queues.
     fn deliver(&self, _ticket: &Arc<Ticket>, _reply: Vec<u8>) {}
@@ -66,32 +66,32 @@ pub struct AwaitedKey {
     pub hash: KeyHash,
 }
 
-/// Who waits for what.
+/// A client, and the keys that it waits for.
 pub struct WaitingClient {
     /// The client that waits.
     pub client: Arc<ClientInfo>,
-    /// What the client's worker knows its connection by.
+    /// The token of its connection at its worker.
     pub token: usize,
     /// None: it waits for good.
     pub deadline: Option<SteadyMs>,
-    /// Those that are waited for. Without any the wait ends by [`Ticket::finish`] only.
+    /// Keys that it waits for. Without any the wait ends by [`Ticket::finish`] only.
     pub keys: Box<[AwaitedKey]>,
-    /// Those of all keys of the command, waited for or not: an attempt needs their locks.
+    /// Hashes of all keys of the command, waited for or not: an attempt needs their locks.
     pub hashes: Box<[KeyHash]>,
 }
 
 /// One blocked command of one client.
 pub struct Ticket {
-    /// Who waits.
+    /// The client that waits.
     pub client: Arc<ClientInfo>,
-    /// What the client's worker knows its connection by.
+    /// The token of its connection at its worker.
     pub token: usize,
     /// None: it waits for good.
     pub deadline: Option<SteadyMs>,
-    /// Tickets of a key lie in the order of these.
+    /// Position among the tickets of a key.
     pub arrival: u64,
     keys: Box<[AwaitedKey]>,
-    /// All keys of the command: an attempt needs their locks.
+    /// Hashes of all keys of the command: an attempt needs their locks.
     hashes: Box<[KeyHash]>,
     request: Box<dyn WaitRequest>,
     state: AtomicU8,
@@ -103,7 +103,7 @@ const SERVED: u8 = 2;
 const FINISHED: u8 = 3;
 
 impl Ticket {
-    /// A ticket that waits at none of its keys yet.
+    /// Makes a ticket that waits at none of its keys yet.
     pub(crate) fn new(blocked: WaitingClient, arrival: u64, request: Box<dyn WaitRequest>) -> Arc<Ticket> {
         let WaitingClient { client, token, deadline, keys, hashes } = blocked;
         let state = AtomicU8::new(WAITING);
@@ -112,7 +112,7 @@ impl Ticket {
         ticket
     }
 
-    /// The keys that the client waits for, in the order of its command.
+    /// Returns the keys that the client waits for, in the order of its command.
     pub fn keys(&self) -> &[AwaitedKey] {
         &self.keys
     }
@@ -121,18 +121,18 @@ impl Ticket {
         &self.hashes
     }
 
-    /// What is tried when one of them is ready.
+    /// Returns the request that is tried when one of them is ready.
     pub fn request(&self) -> &dyn WaitRequest {
         &*self.request
     }
 
-    /// From now on it is being served, and nobody else can end it; false if it was ended, or is served already. Only
-    /// under the locks of all its keys.
+    /// Begins to serve it, so that no other thread can end it; false if it was ended, or is served already. Only under
+    /// the locks of all its keys.
     pub(crate) fn begin_serving(&self) -> bool {
         self.state.compare_exchange(WAITING, SERVING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
-    /// Ends what [`begin_serving`](Self::begin_serving) began: it has been served, or waits again.
+    /// Ends the serving that [`begin_serving`](Self::begin_serving) began: it has been served, or waits again.
     pub(crate) fn end_serving(&self, served: bool) {
         self.state.store(if served { SERVED } else { WAITING }, Ordering::Release);
     }
@@ -147,8 +147,8 @@ impl Ticket {
         self.state.load(Ordering::Acquire) == WAITING
     }
 
-    /// Ends the wait without serving it; true for exactly one caller, who owes the client its reply. False when it has
-    /// been served or ended already.
+    /// Ends the wait without serving it; true for exactly one caller, which owes the client its reply. False when it
+    /// has been served or ended already.
     pub fn finish(&self) -> bool {
         loop {
             match self.state.compare_exchange(WAITING, FINISHED, Ordering::AcqRel, Ordering::Acquire) {
@@ -170,7 +170,7 @@ pub struct WaitQueues {
 }
 
 impl WaitQueues {
-    /// The newest ticket comes to the end of the key's queue.
+    /// Puts the newest ticket at the end of the key's queue.
     pub fn wait(&mut self, key: &[u8], ticket: &Arc<Ticket>) {
         let queue = self.by_key.entry(key.into()).or_default();
         if queue.back().is_none_or(|last| last.arrival < ticket.arrival) {
@@ -178,7 +178,7 @@ impl WaitQueues {
         }
     }
 
-    /// The ticket of this arrival is gone from this key, whatever became of it.
+    /// Removes the ticket of this arrival from this key, if it is there.
     pub fn remove(&mut self, key: &[u8], arrival: u64) {
         let Some(queue) = self.by_key.get_mut(key) else { return };
         if let Ok(at) = queue.binary_search_by_key(&arrival, |ticket| ticket.arrival) {
@@ -189,7 +189,7 @@ impl WaitQueues {
         }
     }
 
-    /// The tickets of a key that arrived after this arrival, the oldest first.
+    /// Returns the tickets of a key that arrived after this arrival, the oldest first.
     pub(crate) fn after(&self, key: &[u8], arrival: u64) -> impl Iterator<Item = &Arc<Ticket>> {
         self.by_key.get(key).into_iter().flat_map(move |queue| {
             let first = queue.partition_point(|ticket| ticket.arrival <= arrival);
@@ -203,17 +203,17 @@ impl WaitQueues {
         !self.by_key.is_empty() && self.by_key.contains_key(key)
     }
 
-    /// The keys that clients wait for.
+    /// Returns the keys that clients wait for.
     pub fn keys(&self) -> impl Iterator<Item = &[u8]> {
         self.by_key.keys().map(|key| &**key)
     }
 
-    /// How many keys have a client waiting that is to learn of their removal.
+    /// Returns how many keys have a waiting client that is notified of their removal.
     pub fn awaited_gone(&self) -> usize {
         self.by_key.values().filter(|queue| queue.iter().any(|ticket| ticket.request.wants(None))).count()
     }
 
-    /// Keys with waiters.
+    /// Returns the number of keys with waiters.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }

@@ -1,21 +1,21 @@
-//! Which clients watch which keys: a flag that a write raises.
+//! Watched keys, and the clients that watch them: a flag that a write raises.
 //!
 //! WATCH registers a flag under the key, in the key's shard and database. A change of the key raises the flags under
 //! the shard's lock; EXEC looks at its own flag while it holds the locks of the watched keys, so that nothing is missed
 //! in between.
 //!
-//! A key whose time was over already when it was watched counts as missing: that its entry goes is no change.
+//! A key that had expired when it was watched counts as missing: the removal of its entry is no change.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A client's mark: something that it watches was changed.
+/// Flag of a client: a key that it watches was changed.
 #[derive(Debug, Default)]
 pub struct WatchFlag(AtomicBool);
 
 impl WatchFlag {
-    /// One of the keys has changed.
+    /// Marks that one of the keys has changed.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -29,11 +29,11 @@ impl WatchFlag {
 /// One client at one key.
 struct Watch {
     flag: Arc<WatchFlag>,
-    /// The entry that is there has no time left, and had none when the client looked.
+    /// Whether the entry had expired when the client looked, and is still there.
     stale: bool,
 }
 
-/// How a key stands before or after a database is emptied or exchanged.
+/// State of a key before or after a database is emptied or exchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// There is no entry.
@@ -77,7 +77,7 @@ impl Watchers {
         watches.into_iter().any(|known| known.stale && Arc::ptr_eq(&known.flag, flag))
     }
 
-    /// The key was changed, and `exists` now or does not.
+    /// Raises the flags of the key, which was changed, and `exists` now or does not.
     #[inline]
     pub fn touch(&mut self, key: &[u8], exists: bool) {
         if !self.by_key.is_empty()
@@ -88,7 +88,8 @@ impl Watchers {
         }
     }
 
-    /// Everything was changed at once (FLUSHALL, SWAPDB): `change` says what a key was and what it is.
+    /// Raises flags after everything was changed at once (FLUSHALL, SWAPDB): `change` returns what a key was and what
+    /// it is.
     pub fn touch_all(&mut self, mut change: impl FnMut(&[u8]) -> (Presence, Presence)) {
         for (key, watches) in &mut self.by_key {
             let (before, after) = change(key);
@@ -98,7 +99,7 @@ impl Watchers {
         }
     }
 
-    /// How many keys are watched.
+    /// Returns how many keys are watched.
     pub fn len(&self) -> usize {
         self.by_key.len()
     }
@@ -112,7 +113,7 @@ impl Watchers {
 impl Watch {
     fn see(&mut self, before: Presence, after: Presence) {
         match (self.stale, before, after) {
-            // What counted as missing is missing now.
+            // The key counted as missing and is missing now.
             (true, _, Presence::Missing) => self.stale = false,
             (true, _, Presence::Stale) => {}
             (false, Presence::Missing, Presence::Stale) => self.stale = true,

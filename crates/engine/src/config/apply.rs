@@ -1,24 +1,24 @@
-//! What a changed directive does at once: the hooks that entries name.
+//! Hooks that entries name: the effect of a changed directive at once.
 //!
-//! Most directives are read from the configuration whenever they matter. What keeps one in a form of its own is told of
-//! a change: each method here is one of these forms, and sets it as the configuration has it that the implementor was
-//! made with. An error is the text for the client.
+//! Most directives are read from the configuration whenever they matter. Code that stores one in a form of its own is
+//! notified of a change: each method here sets one of these forms from the configuration that the implementor was made
+//! with. An error is the text for the client.
 
-/// What is done when a directive changes, beside publishing it.
+/// Effect of a change of a directive, besides publishing it.
 #[derive(Clone, Copy, Debug)]
 pub enum Apply {
     /// Nothing: its readers ask the configuration each time.
     WhenRead,
-    /// The engine keeps it in a form of its own: set at the start and after each change.
+    /// The engine stores it in a form of its own: set at the start and after each change.
     Engine(EngineHook),
     /// As [`Apply::Engine`], but the start is no change: it has a way of its own.
     EngineChange(EngineHook),
-    /// What is around the engine follows a change; the start has a way of its own.
+    /// The process around the engine follows a change; the start has a way of its own.
     Server(ServerHook),
 }
 
 impl Apply {
-    /// Whether both do the same. False says nothing.
+    /// Whether both do the same. False proves nothing.
     pub(super) fn is_same(self, other: Apply) -> bool {
         match (self, other) {
             (Apply::Server(hook), Apply::Server(other)) => std::ptr::fn_addr_eq(hook, other),
@@ -33,112 +33,112 @@ pub type EngineHook = fn(&dyn EngineHooks) -> Applied;
 /// A hook that the process around the engine runs.
 pub type ServerHook = fn(&dyn ServerHooks) -> Applied;
 
-/// What a hook answers. An error is the reason, as text for the client, for which the change cannot take effect;
-/// nothing was changed then.
+/// Result of a hook. An error is the reason, as text for the client, for which the change cannot take effect; nothing
+/// was changed then.
 pub type Applied = Result<(), String>;
 
-/// What the engine and the commands keep of directives.
+/// Directives that the engine and the commands store in a form of their own.
 #[expect(clippy::missing_errors_doc, reason = "`Applied` says what an error is")]
 pub trait EngineHooks {
-    /// How the use of keys is counted.
+    /// Sets how the use of keys is counted.
     fn access_clock(&self) -> Applied;
 
-    /// The default user's password.
+    /// Sets the default user's password.
     fn default_password(&self) -> Applied;
 
-    /// Which keys are evicted, and how their use is counted.
+    /// Sets which keys are evicted, and how their use is counted.
     fn eviction_policy(&self) -> Applied;
 
-    /// How much memory the data may take.
+    /// Sets how much memory the data may take.
     fn memory_limit(&self) -> Applied;
 
-    /// Whether another server's data is being imported: nothing expires or is evicted meanwhile.
+    /// Sets whether another server's data is being imported: nothing expires or is evicted meanwhile.
     fn import_mode(&self) -> Applied;
 
-    /// Which keyspace events are published.
+    /// Sets which keyspace events are published.
     fn keyspace_events(&self) -> Applied;
 
-    /// From when commands are logged, and how many of them.
+    /// Sets from when commands are logged, and how many of them.
     fn command_log(&self) -> Applied;
 
-    /// From when events count for the latency monitor.
+    /// Sets from when events count for the latency monitor.
     fn latency_monitor(&self) -> Applied;
 
-    /// Whether the time of each command is counted.
+    /// Sets whether the time of each command is counted.
     fn latency_tracking(&self) -> Applied;
-    /// What commands about each slot take is counted, or not.
+    /// Sets whether the use of each slot by commands is counted.
     fn slot_stats(&self) -> Applied;
 
-    /// Whether writes wait for replicas.
+    /// Sets whether writes wait for replicas.
     fn wanted_replicas(&self) -> Applied;
 
-    /// Whether replies wait for replicas.
+    /// Sets whether replies wait for replicas.
     fn acknowledging_replicas(&self) -> Applied;
 
-    /// What clients of a replica may do.
+    /// Sets which commands clients of a replica may run.
     fn replica_admission(&self) -> Applied;
 
-    /// How many keys are tracked for clients that cache them.
+    /// Sets how many keys are tracked for clients that cache them.
     fn tracked_keys(&self) -> Applied;
 
-    /// Which functions of Lua's scripts have.
+    /// Sets which of Lua's functions scripts have.
     fn script_api(&self) -> Applied;
 
-    /// How large small collections may grow.
+    /// Sets how large small collections may grow.
     fn encoding_limits(&self) -> Applied;
 
-    /// Whether a failed save has writes refused.
+    /// Sets whether a failed save has writes refused.
     fn save_failures(&self) -> Applied;
 
-    /// Whether there is an append-only file.
+    /// Sets whether there is an append-only file.
     fn append_only(&self) -> Applied;
 
-    /// When the append-only file is synced.
+    /// Sets when the append-only file is synced.
     fn append_fsync(&self) -> Applied;
 
-    /// Whether the append-only file has timestamps.
+    /// Sets whether the append-only file has timestamps.
     fn append_timestamps(&self) -> Applied;
 }
 
-/// What the process around the engine keeps of directives.
+/// Directives that the process around the engine stores in a form of its own.
 #[expect(clippy::missing_errors_doc, reason = "`Applied` says what an error is")]
 pub trait ServerHooks {
-    /// The addresses of all listeners.
+    /// Sets the addresses of all listeners.
     fn bind(&self) -> Applied;
 
-    /// The listener for clients.
+    /// Sets the listener for clients.
     fn port(&self) -> Applied;
 
-    /// The listener for clients of the book protocol.
+    /// Sets the listener for clients of the book protocol.
     fn book_port(&self) -> Applied;
 
-    /// The listener for clients with TLS.
+    /// Sets the listener for clients with TLS.
     fn tls_port(&self) -> Applied;
 
-    /// What connections with TLS are made with.
+    /// Sets certificates and ciphers of connections with TLS.
     fn tls(&self) -> Applied;
 
-    /// Whether the system allows so many clients.
+    /// Checks whether the system allows so many clients.
     fn max_clients(&self) -> Applied;
 
-    /// How many workers there are.
+    /// Sets how many workers there are.
     fn threads(&self) -> Applied;
 
-    /// Probes of idle connections.
+    /// Sets the probes of idle connections.
     fn keepalive(&self) -> Applied;
 
-    /// What the process is called.
+    /// Sets the title of the process.
     fn process_title(&self) -> Applied;
 
-    /// How willing the system is to end the process.
+    /// Sets how willing the system is to end the process.
     fn oom_score(&self) -> Applied;
 
-    /// When a thread counts as stuck.
+    /// Sets when a thread counts as stuck.
     fn watchdog(&self) -> Applied;
 
-    /// Whether a thread of the allocator gives memory back.
+    /// Sets whether a thread of the allocator gives memory back.
     fn allocator_thread(&self) -> Applied;
 
-    /// Which lines the log has, and in which form.
+    /// Sets which lines the log has, and in which form.
     fn log(&self) -> Applied;
 }

@@ -6,13 +6,13 @@
 //!                                    '----------- options ------------'
 //! ```
 //!
-//! Options become lines of configuration that are read after the file and standard input, so the last word is theirs.
-//! Each begins with `--`; everything up to the next one that has a value before it is its value, also a `--text`.
-//! A whole option may be one argument (`"--port 7000"`).
+//! Options become lines of configuration that are read after the file and standard input, so that they override these.
+//! Each begins with `--`; everything up to the next one that has a value before it is its value, also a `--text`. A
+//! whole option may be one argument (`"--port 7000"`).
 
 use resp::words;
 
-/// What the program was asked to do.
+/// Task of the program, as its arguments ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// Run the server.
@@ -27,16 +27,16 @@ pub enum Invocation {
     CheckSystem,
 }
 
-/// Where the configuration comes from.
+/// Sources of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandLine {
     /// As written: may be relative, may contain wildcards.
     pub config_file: Option<Vec<u8>>,
-    /// `-`: the configuration goes on with what standard input has.
+    /// `-`: the configuration continues with standard input.
     pub read_stdin: bool,
     /// Configuration text that comes last.
     pub options: Vec<u8>,
-    /// `--sentinel` anywhere: watch other servers instead of being one.
+    /// Whether `--sentinel` is there: watch other servers instead of being one.
     pub sentinel: bool,
 }
 
@@ -90,7 +90,7 @@ pub fn parse_command_line(arguments: &[&[u8]]) -> Invocation {
     Invocation::Serve(line)
 }
 
-/// `--save` without a value means no saving.
+/// Whether an option is complete without a value: `--save` alone means no saving.
 fn stands_alone(option: &[u8], next: Option<&&[u8]>) -> bool {
     option.eq_ignore_ascii_case(b"--save") && next.is_none_or(|next| next.starts_with(b"--"))
 }

@@ -13,32 +13,32 @@ use super::directive_value::{DirectiveValue, SavePoint};
 use super::store::Config;
 use resp::words;
 
-/// What loading needs from outside.
+/// Files, folders and tables that loading reads.
 pub trait ConfigFiles {
-    /// The whole file at `path`.
+    /// Reads the whole file at `path`.
     ///
     /// # Errors
-    /// Those of opening and reading the file.
+    /// The file cannot be opened or read.
     fn read_file(&self, path: &[u8]) -> io::Result<Vec<u8>>;
-    /// All of standard input, up to its end.
+    /// Reads all of standard input, up to its end.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// It cannot be read.
     fn read_stdin(&self) -> io::Result<Vec<u8>>;
 
-    /// Paths that match a shell pattern, sorted; none is no error.
+    /// Returns the paths that match a shell pattern, sorted; none is no error.
     fn glob(&self, pattern: &[u8]) -> Vec<Vec<u8>>;
 
-    /// Changes the working directory and answers its absolute path.
+    /// Changes the working directory and returns its absolute path.
     ///
     /// # Errors
     /// The folder is missing or may not be entered.
     fn change_dir(&self, path: &[u8]) -> io::Result<Vec<u8>>;
 
-    /// Whether the log file can be opened for appending.
+    /// Checks that the log file can be opened for appending.
     ///
     /// # Errors
-    /// Those of opening the file.
+    /// The file cannot be opened.
     fn can_append(&self, path: &[u8]) -> io::Result<()>;
 
     /// Whether there is a command of this name, which `rename-command` asks.
@@ -51,7 +51,7 @@ pub trait ConfigFiles {
     fn check_user(&self, words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)>;
 }
 
-/// A configuration, and what the text said beside it.
+/// A configuration, and the lines of its text that are no directives.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedConfig {
     /// The values of all directives.
@@ -71,9 +71,9 @@ pub struct LoadedConfig {
 /// A `sentinel` line.
 #[derive(Clone, Debug, Default)]
 pub struct SentinelStatement {
-    /// Where it stands in the text.
+    /// Number of its line in the text.
     pub number: usize,
-    /// As it stands there.
+    /// The line as it is written.
     pub line: Vec<u8>,
     /// Its words without the first.
     pub words: Vec<Vec<u8>>,
@@ -86,7 +86,7 @@ pub enum LoadError {
     Text {
         /// Number and content of the line; None for a mistake of the whole.
         line: Option<(usize, Vec<u8>)>,
-        /// What is wrong with it.
+        /// Message for the operator.
         message: String,
     },
     /// A line of the log: a file that cannot be read.
@@ -97,7 +97,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// What goes to standard error; a [`LoadError::File`] goes to the log instead, as it is.
+    /// Returns the text for standard error; a [`LoadError::File`] goes to the log instead, as it is.
     pub fn report(&self, version: &str) -> Vec<u8> {
         match self {
             LoadError::File { message } => message.clone().into_bytes(),
@@ -116,10 +116,10 @@ impl LoadError {
     }
 }
 
-/// Files that include one another would go on for ever.
+/// Depth at which files that include one another are refused.
 const INCLUDE_DEPTH_MAX: usize = 100;
 
-/// Directives of the past: read over, with one value.
+/// Obsolete directives: ignored, with one value.
 const FORGOTTEN: [&[u8]; 6] = [
     b"dynamic-hz",
     b"io-threads-do-reads",
@@ -138,7 +138,7 @@ pub fn load(command_line: &CommandLine, host: &dyn ConfigFiles) -> Result<Loaded
     let loaded = LoadedConfig::default();
     let mut loader = Loader { host, loaded, sentinel, save_seen: false, threads_seen: [false; 2], depth: 0 };
     if sentinel {
-        // Who asks it for a primary comes from other machines, without a password.
+        // Clients that ask a Sentinel for a primary come from other machines, without a password.
         loader.loaded.config.replace(Directive::PORT, DirectiveValue::Integer(SENTINEL_PORT));
         loader.loaded.config.replace(Directive::PROTECTED_MODE, DirectiveValue::Flag(false));
     }
@@ -163,23 +163,23 @@ pub fn load(command_line: &CommandLine, host: &dyn ConfigFiles) -> Result<Loaded
     loader.finish()
 }
 
-/// Where a Sentinel is, if nothing else is said.
+/// Port of a Sentinel, if no line sets another.
 const SENTINEL_PORT: i64 = 26379;
 
 struct Loader<'h> {
     host: &'h dyn ConfigFiles,
     loaded: LoadedConfig,
-    /// A Sentinel is asked for.
+    /// Whether a Sentinel is asked for.
     sentinel: bool,
-    /// The first `save` replaces the defaults, the others add.
+    /// Whether a `save` line was seen: the first one replaces the defaults, the others add.
     save_seen: bool,
-    /// `io-threads`, `threads`
+    /// Whether `io-threads` and `threads` lines were seen.
     threads_seen: [bool; 2],
     depth: usize,
 }
 
 impl Loader<'_> {
-    /// A file, or all files that a pattern matches, one after the other.
+    /// Reads a file, or all files that a pattern matches, one after the other.
     fn read(&self, path: &[u8]) -> Result<Vec<u8>, LoadError> {
         let paths = if path.iter().any(|c| b"*?[".contains(c)) { self.host.glob(path) } else { vec![path.to_vec()] };
         let mut text = Vec::new();
@@ -329,7 +329,7 @@ impl Loader<'_> {
         last.unwrap_or_else(|| self.host.command_exists(name))
     }
 
-    /// What no single line can tell; checked at the end of each file.
+    /// Checks rules about several lines; called at the end of each file.
     fn check(&self) -> Result<(), LoadError> {
         let config = &self.loaded.config;
         let mistake = |message: String| Err(LoadError::Text { line: None, message });
@@ -369,7 +369,7 @@ fn trim(line: &[u8]) -> &[u8] {
     &line[start..end]
 }
 
-/// The operating system's text alone, without the number that the standard library appends.
+/// Returns the operating system's text alone, without the number that the standard library appends.
 pub fn os_message(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error") {

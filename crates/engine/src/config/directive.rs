@@ -1,4 +1,4 @@
-//! The identity of a directive: what the rest of the server says instead of a name.
+//! The identity of a directive, by which code refers to it.
 
 /// A configuration directive: its position among all entries. Its constant is declared with its entry, and called like
 /// the directive in upper case: `maxmemory-policy` is `Directive::MAXMEMORY_POLICY`.
@@ -10,7 +10,7 @@ impl Directive {
         Directive(position)
     }
 
-    /// Position in every table that has one element a directive.
+    /// Returns the position in every table that has one element a directive.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -31,7 +31,7 @@ macro_rules! directives {
 
         pub(super) const ENTRIES: &[DirectiveEntry] = &[$($entry.declared(Directive::$name, stringify!($name), &[$($line),*])),+];
 
-        /// Where the next area begins.
+        /// Position of the first directive of the next area.
         pub(super) const END: u16 = $first + ENTRIES.len() as u16;
     };
 }

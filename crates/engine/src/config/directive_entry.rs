@@ -1,4 +1,4 @@
-//! An entry: everything there is to know about one directive.
+//! An entry: name, kind, bounds, default and flags of one directive.
 //!
 //! ```text
 //! /// Bytes of memory that ...                            documentation
@@ -46,7 +46,7 @@ pub enum Unit {
 /// A check beyond the kind: the error text when the value is refused.
 pub type TextCheck = fn(&[u8]) -> Result<(), &'static str>;
 
-/// What values a directive takes.
+/// Values that a directive takes.
 #[derive(Clone, Copy, Debug)]
 pub enum DirectiveKind {
     /// `yes` or `no`.
@@ -64,7 +64,7 @@ pub enum DirectiveKind {
     Choice(&'static [&'static str]),
     /// Any of the names together; the first means none of them.
     Choices(&'static [&'static str]),
-    /// Any text; an empty one is no value, but for [`DirectiveEntry::keeps_empty`].
+    /// Any text; an empty one is no value, unless [`DirectiveEntry::keeps_empty`] is set.
     Text,
     /// `save`: pairs of seconds and changes.
     Save,
@@ -95,23 +95,23 @@ pub enum Preset {
     Text(&'static str),
 }
 
-/// What is done with a value that nothing here acts on.
+/// Treatment of a value that nothing here acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmet {
-    /// CONFIG SET refuses it. From a file it is not put in force, the log names it, and CONFIG REWRITE keeps it.
+    /// CONFIG SET refuses it. A value from a file is not put in force, the log names it, and CONFIG REWRITE retains it.
     Ignored,
-    /// It is in force for CONFIG GET, where that misleads nobody; the log names it at the start.
+    /// It is in force for CONFIG GET, where that misleads no client; the log names it at the start.
     Shown,
-    /// The server does not start, and CONFIG SET refuses it: to go on without would break a promise.
+    /// The server does not start, and CONFIG SET refuses it: to continue without it would break a promise.
     Refused,
 }
 
-/// What is told of a directive that nothing reads.
+/// Reason and treatment of a directive that nothing reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported {
     /// Why nothing reads it, as CONFIG SET answers it.
     pub reason: &'static str,
-    /// What becomes of values other than the default.
+    /// Treatment of values other than the default.
     pub unmet: Unmet,
 }
 
@@ -120,42 +120,42 @@ pub struct Unsupported {
 pub struct DirectiveEntry {
     /// The name by which the code reads it.
     pub directive: Directive,
-    /// What it does, as the reference tells it: lines of one paragraph.
+    /// Its description in the reference: lines of one paragraph.
     pub documentation: &'static [&'static str],
     /// Its name, in lower case.
     pub name: &'static str,
     /// A second name, from older versions, that means the same.
     pub alias: Option<&'static str>,
-    /// What values it takes.
+    /// Values that it takes.
     pub kind: DirectiveKind,
     /// Its value where no configuration says another.
     pub default: Preset,
-    /// Only the command line and the configuration file can set it.
+    /// Whether only the command line and the configuration file can set it.
     pub immutable: bool,
-    /// Immutable, but CONFIG SET takes the present value: tools that do not know the directive set everything that
-    /// CONFIG GET shows.
+    /// Whether CONFIG SET takes the present value although it is immutable: tools that do not know the directive set
+    /// everything that CONFIG GET shows.
     pub confirmed: bool,
-    /// CONFIG SET needs `enable-protected-configs`.
+    /// Whether CONFIG SET needs `enable-protected-configs`.
     pub protected: bool,
-    /// CONFIG GET shows it when named in full, never for a pattern.
+    /// Whether CONFIG GET shows it only when named in full, never for a pattern.
     pub hidden: bool,
-    /// The value must not appear in logs or MONITOR.
+    /// Whether the value must not appear in logs or MONITOR.
     pub sensitive: bool,
-    /// CONFIG SET answers LOADING while a data set is being loaded.
+    /// Whether CONFIG SET replies LOADING while a data set is being loaded.
     pub denied_while_loading: bool,
-    /// The hook runs even when the value did not change: the file behind it may have.
+    /// Whether the hook runs even when the value did not change: the file behind it may have.
     pub always_applied: bool,
-    /// An empty text is a value of its own, not the absence of one.
+    /// Whether an empty text is a value of its own, not the absence of one.
     pub keeps_empty: bool,
-    /// Values outside are accepted and brought to the nearer end.
+    /// Bounds to which values outside are brought instead of being refused.
     pub clamp: Option<(i64, i64)>,
     /// A choice that is read, and reported as the other.
     pub synonym: Option<(&'static str, &'static str)>,
-    /// What is looked at besides the kind.
+    /// Check besides the kind.
     pub check: Option<TextCheck>,
-    /// What is done at once when it changes.
+    /// Effect of a change at once.
     pub apply: Apply,
-    /// Nothing reads it.
+    /// Reason and treatment if nothing reads it.
     pub unsupported: Option<Unsupported>,
 }
 
@@ -174,7 +174,8 @@ impl DirectiveEntry {
         )
     }
 
-    /// What `directives!` adds to what is written in the entry. Does not compile when the constant has another name.
+    /// Adds the directive and the documentation, which `directives!` supplies. Does not compile when the constant has
+    /// another name.
     pub(super) const fn declared(
         mut self,
         directive: Directive,
@@ -265,13 +266,13 @@ impl DirectiveEntry {
         self
     }
 
-    /// Nothing reads the directive, for this reason.
+    /// Marks the directive as one that nothing reads, for this reason.
     pub const fn unsupported(mut self, reason: &'static str) -> DirectiveEntry {
         self.unsupported = Some(Unsupported { reason, unmet: Unmet::Ignored });
         self
     }
 
-    /// Of an unsupported directive: what becomes of values other than the default.
+    /// Sets how an unsupported directive treats values other than the default.
     pub const fn unmet(mut self, unmet: Unmet) -> DirectiveEntry {
         if let Some(unsupported) = &mut self.unsupported {
             unsupported.unmet = unmet;
@@ -279,7 +280,7 @@ impl DirectiveEntry {
         self
     }
 
-    /// The reason for which this value cannot be in force, if it cannot.
+    /// Returns the reason for which this value cannot be in force, if it cannot.
     pub fn objection(&self, value: &DirectiveValue) -> Option<&'static str> {
         let unsupported = self.unsupported.filter(|unsupported| unsupported.unmet != Unmet::Shown)?;
         (*value != self.default_value()).then_some(unsupported.reason)
@@ -309,7 +310,7 @@ const fn is_constant_of(constant: &[u8], name: &[u8]) -> bool {
 
 const fn entry(name: &'static str, kind: DirectiveKind, default: Preset) -> DirectiveEntry {
     DirectiveEntry {
-        // Until it is declared.
+        // Replaced when it is declared.
         directive: Directive::at(u16::MAX),
         documentation: &[],
         name,
@@ -332,42 +333,42 @@ const fn entry(name: &'static str, kind: DirectiveKind, default: Preset) -> Dire
     }
 }
 
-/// `yes` or `no`.
+/// Makes a directive that is `yes` or `no`.
 pub const fn flag(name: &'static str, default: bool) -> DirectiveEntry {
     entry(name, DirectiveKind::Flag, Preset::Flag(default))
 }
 
-/// A plain decimal number.
+/// Makes a directive that is a plain decimal number.
 pub const fn integer(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     entry(name, DirectiveKind::Integer { min, max, unit: Unit::Plain }, Preset::Integer(default))
 }
 
-/// A number of bytes, with units.
+/// Makes a directive that is a number of bytes, with units.
 pub const fn memory(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     integer(name, default, min, max).unit(Unit::Memory)
 }
 
-/// A file mode.
+/// Makes a directive that is a file mode.
 pub const fn octal(name: &'static str, default: i64, min: i64, max: i64) -> DirectiveEntry {
     integer(name, default, min, max).unit(Unit::Octal)
 }
 
-/// One of `names`, in any case.
+/// Makes a directive that is one of `names`, in any case.
 pub const fn choice(name: &'static str, names: &'static [&'static str], default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Choice(names), Preset::Text(default))
 }
 
-/// Any of `names` together; the first stands for none.
+/// Makes a directive that is any of `names` together; the first stands for none.
 pub const fn choices(name: &'static str, names: &'static [&'static str], default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Choices(names), Preset::Text(default))
 }
 
-/// Any bytes.
+/// Makes a directive that is any bytes.
 pub const fn text(name: &'static str, default: &'static str) -> DirectiveEntry {
     entry(name, DirectiveKind::Text, Preset::Text(default))
 }
 
-/// A directive with a syntax of its own.
+/// Makes a directive with a syntax of its own.
 pub const fn special(name: &'static str, kind: DirectiveKind, default: &'static str) -> DirectiveEntry {
     entry(name, kind, Preset::Text(default))
 }

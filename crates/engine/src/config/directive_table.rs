@@ -9,7 +9,7 @@ use super::directives::{AREAS, COUNT};
 /// An entry, and the name under which it was found: its own or its alias.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundDirective {
-    /// What was found.
+    /// The entry.
     pub entry: &'static DirectiveEntry,
     /// The name or alias that matched.
     pub name: &'static str,
@@ -40,22 +40,22 @@ static NAMES: LazyLock<Box<[FoundDirective]>> = LazyLock::new(|| {
     names.into()
 });
 
-/// All entries, in the order of the directives' numbers.
+/// Returns all entries, in the order of the directives' numbers.
 pub fn entries() -> &'static [&'static DirectiveEntry] {
     &ENTRIES
 }
 
-/// The entry of this directive.
+/// Returns the entry of this directive.
 pub fn entry(directive: Directive) -> &'static DirectiveEntry {
     ENTRIES[directive.index()]
 }
 
-/// All names and aliases in alphabetical order.
+/// Returns all names and aliases in alphabetical order.
 pub fn names() -> &'static [FoundDirective] {
     &NAMES
 }
 
-/// By name or alias, in any case.
+/// Finds an entry by name or alias, in any case.
 pub fn find(name: &[u8]) -> Option<FoundDirective> {
     let name = name.to_ascii_lowercase();
     let at = NAMES.binary_search_by(|found| found.name.as_bytes().cmp(&name)).ok()?;

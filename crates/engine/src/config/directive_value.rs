@@ -33,7 +33,7 @@ pub enum ClientClass {
 }
 
 impl ClientClass {
-    /// By name, also the older one of replicas.
+    /// Returns the class of a name; replicas have an older one, too.
     fn named(name: &[u8]) -> Option<ClientClass> {
         if name.eq_ignore_ascii_case(b"normal") {
             Some(ClientClass::Normal)
@@ -68,7 +68,7 @@ pub struct Upstream {
 /// The value of one directive.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DirectiveValue {
-    /// Of [`DirectiveKind::Flag`].
+    /// Value of [`DirectiveKind::Flag`].
     Flag(bool),
     /// Bytes, percent (negative), mode or plain number, as the entry's unit says.
     Integer(i64),
@@ -76,21 +76,21 @@ pub enum DirectiveValue {
     Choice(usize),
     /// One bit a name of the entry, without the first, which means none.
     Choices(u32),
-    /// Of [`DirectiveKind::Text`] and [`DirectiveKind::Dir`]; None where there is no text.
+    /// Value of [`DirectiveKind::Text`] and [`DirectiveKind::Dir`]; None where there is no text.
     Text(Option<Arc<[u8]>>),
-    /// Of [`DirectiveKind::Save`], in the order given; none: no saves.
+    /// Value of [`DirectiveKind::Save`], in the order given; none: no saves.
     Save(Arc<[SavePoint]>),
-    /// Of [`DirectiveKind::Bind`], as they are written.
+    /// Value of [`DirectiveKind::Bind`], as written.
     Bind(Arc<[Arc<[u8]>]>),
-    /// Of [`DirectiveKind::OutputBufferLimits`], one for each [`ClientClass`] in its order.
+    /// Value of [`DirectiveKind::OutputBufferLimits`], one for each [`ClientClass`] in its order.
     OutputBufferLimits([OutputBufferLimit; 3]),
-    /// Of [`DirectiveKind::OomScoreAdjValues`].
+    /// Value of [`DirectiveKind::OomScoreAdjValues`].
     OomScoreAdjValues([i32; 3]),
-    /// Of [`DirectiveKind::KeyspaceEvents`]: bits of [`keyspace_events`].
+    /// Value of [`DirectiveKind::KeyspaceEvents`]: bits of [`keyspace_events`].
     KeyspaceEvents(u32),
-    /// Of [`DirectiveKind::Percentiles`].
+    /// Value of [`DirectiveKind::Percentiles`].
     Percentiles(Arc<[f64]>),
-    /// Of [`DirectiveKind::ReplicaOf`]; None: this server is a primary.
+    /// Value of [`DirectiveKind::ReplicaOf`]; None: this server is a primary.
     ReplicaOf(Option<Upstream>),
 }
 
@@ -98,7 +98,7 @@ const WRONG_NUMBER: &str = "wrong number of arguments";
 const ADDRESSES_MAX: usize = 16;
 
 impl DirectiveEntry {
-    /// The value before anybody sets one.
+    /// Returns the value that is in force if none is set.
     pub fn default_value(&self) -> DirectiveValue {
         match (self.default, self.kind) {
             (Preset::Flag(flag), _) => DirectiveValue::Flag(flag),
@@ -115,11 +115,11 @@ impl DirectiveEntry {
         }
     }
 
-    /// Reads a value from words: one, except for the kinds that take several. `current` is what the value was: limits
-    /// of classes that are not named keep it.
+    /// Reads a value from words: one, except for the kinds that take several. `current` is the present value: limits of
+    /// classes that are not named stay.
     ///
     /// # Errors
-    /// The words are no value of this directive. The error is the text for the client.
+    /// The text for the client: the words are no value of this directive.
     pub fn parse(&self, words: &[&[u8]], current: &DirectiveValue) -> Result<DirectiveValue, String> {
         match self.kind {
             DirectiveKind::Flag => parse_flag(single(words)?),
@@ -230,7 +230,7 @@ impl DirectiveEntry {
     }
 }
 
-/// The words of a value given as one text, as CONFIG SET gives it: split at every blank, none when it is empty.
+/// Returns the words of a value given as one text, as CONFIG SET gives it: split at every blank, none when it is empty.
 pub fn words_of<'t>(entry: &DirectiveEntry, text: &'t [u8]) -> Vec<&'t [u8]> {
     if !entry.takes_words() {
         vec![text]
@@ -434,7 +434,7 @@ fn parse_percentiles(words: &[&[u8]]) -> Result<DirectiveValue, String> {
     Ok(DirectiveValue::Percentiles(values.into()))
 }
 
-/// Six decimals without trailing zeros.
+/// Prints six decimals without trailing zeros.
 pub fn print_percentile(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

@@ -28,7 +28,7 @@ pub const KEY_MISS: u32 = 1 << 11;
 pub const MODULE: u32 = 1 << 13;
 /// `n`: keys that are new.
 pub const NEW: u32 = 1 << 14;
-/// What `A` stands for: everything but misses and new keys, which are too many to be asked for by accident.
+/// The classes of the letter `A`: everything but misses and new keys, which are too many to be asked for by accident.
 pub const ALL: u32 = GENERIC | STRING | LIST | SET | HASH | ZSET | EXPIRED | EVICTED | STREAM | MODULE;
 
 /// Letters in the order in which they are printed, without `A`.
@@ -47,7 +47,7 @@ const CLASSES: [(char, u32); 11] = [
 ];
 const TARGETS: [(char, u32); 3] = [('K', KEYSPACE), ('E', KEYEVENT), ('m', KEY_MISS)];
 
-/// `None` for a letter that is no class.
+/// Reads letters; `None` for a letter that is no class.
 pub fn parse(text: &[u8]) -> Option<u32> {
     text.iter().try_fold(0, |flags, &c| {
         if c == b'A' {
@@ -58,7 +58,7 @@ pub fn parse(text: &[u8]) -> Option<u32> {
     })
 }
 
-/// The shortest text for the flags. With all classes set, a wish for new keys is not shown.
+/// Prints the flags as the shortest text. With all classes set, new keys are not shown.
 pub fn print(flags: u32) -> String {
     let mut text = String::new();
     let letters = |table: &[(char, u32)]| -> String {

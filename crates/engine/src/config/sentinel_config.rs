@@ -1,12 +1,12 @@
-//! The server's configuration as a Sentinel within it has it: how it listens and logs. It has no data, so
-//! nothing that is about data; its users are the server's, so no password.
+//! The configuration of a Sentinel within the server: the server's directives about listening and logging. Directives
+//! about data are left out, and so is the password, since its users are the server's.
 
 use super::directive::Directive;
 use super::directive_table;
 use super::directive_value::{DirectiveValue, SavePoint};
 use super::store::Config;
 
-/// What is about data, and ports that are the server's: as if nobody had said anything.
+/// Directives about data, and ports of the server: a Sentinel has their defaults.
 const UNSAID: [Directive; 10] = [
     Directive::ACLFILE,
     Directive::APPENDONLY,
@@ -24,7 +24,8 @@ const UNSAID: [Directive; 10] = [
 const OWN: [Directive; 4] = [Directive::LOGLEVEL, Directive::PORT, Directive::TLS_PORT, Directive::TLS_REPLICATION];
 
 impl Config {
-    /// The configuration of the Sentinel at `sentinel-port`. Other Sentinels come to it with TLS where servers do.
+    /// Returns the configuration of the Sentinel at `sentinel-port`. Other Sentinels connect to it with TLS where
+    /// servers do.
     pub fn of_sentinel_within(&self) -> Config {
         let mut config = self.clone();
         for directive in UNSAID {
@@ -38,7 +39,7 @@ impl Config {
         config
     }
 
-    /// The configuration that the Sentinel with `own` has once the server's is this one.
+    /// Returns the configuration that the Sentinel with `own` has once the server's is this one.
     pub fn of_running_sentinel(&self, own: &Config) -> Config {
         let mut config = self.of_sentinel_within();
         OWN.into_iter().for_each(|directive| config.replace(directive, own.value(directive).clone()));

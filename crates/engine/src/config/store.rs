@@ -1,8 +1,8 @@
 //! The configuration in force: read without locks on hot paths, changed as a whole or not at all.
 //!
 //! A [`Config`] never changes. CONFIG SET builds a new one, runs the hooks on it and, when none objects, publishes it
-//! and counts the generation up. A worker keeps an `Arc<Config>` and the generation it belongs to; once a loop turn it
-//! compares one atomic and takes a new snapshot when they differ.
+//! and counts the generation up. A worker holds an `Arc<Config>` and its generation; once a loop turn it compares one
+//! atomic and takes a new snapshot when they differ.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,11 +16,11 @@ use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
-/// program and panics; a test asks every one.
+/// program and panics; a test asks each of them.
 #[derive(Clone, Debug)]
 pub struct Config {
     values: Box<[DirectiveValue]>,
-    /// What a file asks of unsupported directives: in force are their defaults, but CONFIG REWRITE writes these.
+    /// Values of unsupported directives from the file: their defaults are in force, but CONFIG REWRITE writes these.
     unmet: Vec<(Directive, DirectiveValue)>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The value in force.
+    /// Returns the value in force.
     pub fn value(&self, directive: Directive) -> &DirectiveValue {
         &self.values[directive.index()]
     }
@@ -44,7 +44,7 @@ impl Config {
         self.values[directive.index()] = value;
     }
 
-    /// Takes the values out of force that nothing here acts on.
+    /// Replaces values that nothing here acts on by their defaults.
     pub(super) fn set_unmet_aside(&mut self) {
         for entry in directive_table::entries() {
             let value = self.value(entry.directive);
@@ -58,13 +58,13 @@ impl Config {
         }
     }
 
-    /// What CONFIG REWRITE writes.
+    /// Returns the value that CONFIG REWRITE writes.
     pub(super) fn written(&self, directive: Directive) -> &DirectiveValue {
         let unmet = self.unmet.iter().find(|(unmet, _)| *unmet == directive);
         unmet.map_or_else(|| self.value(directive), |(_, value)| value)
     }
 
-    /// Unsupported directives that were given another value than their default, by name.
+    /// Returns the unsupported directives that were given another value than their default, by name.
     pub fn unmet(&self) -> impl Iterator<Item = (&'static DirectiveEntry, Unsupported)> {
         let entries =
             directive_table::names().iter().filter(|found| found.name == found.entry.name).map(|found| found.entry);
@@ -74,7 +74,7 @@ impl Config {
         })
     }
 
-    /// A `yes`/`no` directive.
+    /// Returns the value of a `yes`/`no` directive.
     pub fn flag(&self, directive: Directive) -> bool {
         match self.value(directive) {
             DirectiveValue::Flag(flag) => *flag,
@@ -82,7 +82,7 @@ impl Config {
         }
     }
 
-    /// A number; a percentage is negative.
+    /// Returns a number; a percentage is negative.
     pub fn int(&self, directive: Directive) -> i64 {
         match self.value(directive) {
             DirectiveValue::Integer(number) => *number,
@@ -90,12 +90,12 @@ impl Config {
         }
     }
 
-    /// A number of bytes, over the whole range of u64.
+    /// Returns a number of bytes, over the whole range of u64.
     pub fn bytes(&self, directive: Directive) -> u64 {
         self.int(directive).cast_unsigned()
     }
 
-    /// A text, empty when there is none.
+    /// Returns a text, empty when there is none.
     pub fn text(&self, directive: Directive) -> &[u8] {
         match self.value(directive) {
             DirectiveValue::Text(text) => text.as_deref().unwrap_or_default(),
@@ -103,7 +103,7 @@ impl Config {
         }
     }
 
-    /// The name chosen.
+    /// Returns the name chosen.
     pub fn choice(&self, directive: Directive) -> &'static str {
         match (self.value(directive), directive_table::entry(directive).kind) {
             (DirectiveValue::Choice(at), DirectiveKind::Choice(names)) => names[*at],
@@ -121,7 +121,7 @@ impl Config {
         }
     }
 
-    /// When to save, empty for never.
+    /// Returns when to save, empty for never.
     pub fn save_points(&self) -> &[SavePoint] {
         match self.value(Directive::SAVE) {
             DirectiveValue::Save(points) => points,
@@ -129,12 +129,12 @@ impl Config {
         }
     }
 
-    /// Addresses to listen on; one with a leading `-` may fail to bind.
+    /// Returns the addresses to listen on; one with a leading `-` may fail to bind.
     pub fn bind_addresses(&self) -> &[Arc<[u8]>] {
         self.addresses(Directive::BIND)
     }
 
-    /// The addresses that another such directive names.
+    /// Returns the addresses that another such directive names.
     pub fn addresses(&self, directive: Directive) -> &[Arc<[u8]>] {
         match self.value(directive) {
             DirectiveValue::Bind(addresses) => addresses,
@@ -142,7 +142,7 @@ impl Config {
         }
     }
 
-    /// The limits of this class, of `client-output-buffer-limit`.
+    /// Returns the limits of this class, of `client-output-buffer-limit`.
     pub fn output_buffer_limit(&self, class: ClientClass) -> OutputBufferLimit {
         match self.value(Directive::CLIENT_OUTPUT_BUFFER_LIMIT) {
             DirectiveValue::OutputBufferLimits(limits) => limits[class as usize],
@@ -150,7 +150,7 @@ impl Config {
         }
     }
 
-    /// `oom_score_adj` of a primary, a replica, a child.
+    /// Returns the `oom_score_adj` of a primary, a replica, a child.
     pub fn oom_score_adj_values(&self) -> [i32; 3] {
         match self.value(Directive::OOM_SCORE_ADJ_VALUES) {
             DirectiveValue::OomScoreAdjValues(values) => *values,
@@ -158,7 +158,7 @@ impl Config {
         }
     }
 
-    /// Bits of [`keyspace_events`](super::keyspace_events).
+    /// Returns the bits of [`keyspace_events`](super::keyspace_events).
     pub fn keyspace_events(&self) -> u32 {
         match self.value(Directive::NOTIFY_KEYSPACE_EVENTS) {
             DirectiveValue::KeyspaceEvents(flags) => *flags,
@@ -166,7 +166,7 @@ impl Config {
         }
     }
 
-    /// Percentiles that INFO shows, 0 to 100.
+    /// Returns the percentiles that INFO shows, 0 to 100.
     pub fn percentiles(&self) -> &[f64] {
         match self.value(Directive::LATENCY_TRACKING_INFO_PERCENTILES) {
             DirectiveValue::Percentiles(values) => values,
@@ -174,7 +174,7 @@ impl Config {
         }
     }
 
-    /// The primary to follow from the start.
+    /// Returns the primary to follow from the start.
     pub fn upstream(&self) -> Option<&Upstream> {
         match self.value(Directive::REPLICAOF) {
             DirectiveValue::ReplicaOf(upstream) => upstream.as_ref(),
@@ -191,8 +191,8 @@ impl Config {
         }
     }
 
-    /// Names and values for CONFIG GET: of every directive that one of the patterns names, once each. A name without
-    /// wildcards is answered as it was written, and reaches hidden directives too.
+    /// Returns names and values for CONFIG GET: of every directive that one of the patterns names, once each. A name
+    /// without wildcards is returned as it was written, and reaches hidden directives too.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], entry: &DirectiveEntry| {
@@ -221,32 +221,32 @@ fn wrong_kind(directive: Directive) -> ! {
     panic!("{} is of another kind", directive_table::entry(directive).name)
 }
 
-/// What a change of configuration does to the running server.
+/// Effects of a change of the configuration on the running server.
 pub trait ApplyHooks {
     /// Makes `changed` take effect with the values of `config`, which is not published yet.
     ///
     /// # Errors
-    /// The values cannot take effect: the text for the client. Everything goes back then: the hooks that ran are called
-    /// again with the old configuration.
+    /// The text for the client: the values cannot take effect. All changes are undone then: the hooks that ran are
+    /// called again with the old configuration.
     fn apply(&self, changed: Directive, config: &Config) -> Result<(), String>;
 
-    /// Changes the working directory and answers its absolute path.
+    /// Changes the working directory and returns its absolute path.
     ///
     /// # Errors
     /// The folder is missing or may not be entered: the text for the client.
     fn change_dir(&self, path: &[u8]) -> Result<Vec<u8>, String>;
 }
 
-/// Who asks for a change.
+/// The client that asks for a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
-    /// Over a Unix socket or the loopback address.
+    /// Whether it is connected over a Unix socket or the loopback address.
     pub local: bool,
-    /// A data set is being loaded.
+    /// Whether a data set is being loaded.
     pub loading: bool,
 }
 
-/// Why CONFIG SET changed nothing.
+/// Reason for which CONFIG SET changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     /// The LOADING reply.
@@ -277,8 +277,8 @@ struct Changing;
 pub struct Rewriting;
 
 impl ConfigStore {
-    /// A store with this configuration in force. The locks' order is that of the caller's own locks: the store of a
-    /// Sentinel within the server changes while the server's does.
+    /// Makes a store with this configuration in force. The locks' order is that of the caller's own locks: the store of
+    /// a Sentinel within the server changes while the server's does.
     #[track_caller]
     pub fn new(config: Config) -> ConfigStore {
         ConfigStore {
@@ -289,19 +289,19 @@ impl ConfigStore {
         }
     }
 
-    /// Counts up with every change. Compare it first, then take a snapshot.
+    /// Returns the number of changes. Compare it first, then take a snapshot.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The configuration in force. It stays as it is while it is held; changes make a new one.
+    /// Returns the configuration in force. A snapshot never changes; a change makes a new one.
     pub fn snapshot(&self) -> Arc<Config> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets what follows from the configuration and from something else: `derive` gets the configuration in force,
-    /// which does not change until it returns. (With a snapshot alone it might undo what a hook has done since.) Hooks
-    /// have the configuration already and must not call this.
+    /// Runs `derive` with the configuration in force, which does not change until it returns, to set something that
+    /// follows from the configuration and from something else. (With a snapshot alone it might undo the work of a later
+    /// hook.) Hooks have the configuration already and must not call this.
     pub fn settled<T>(&self, derive: impl FnOnce(&Config) -> T) -> T {
         let _turn = self.changing.lock();
         derive(&self.snapshot())
@@ -312,7 +312,7 @@ impl ConfigStore {
         self.snapshot().get(patterns)
     }
 
-    /// CONFIG SET: all of `pairs` (name, value), or nothing.
+    /// Sets all of `pairs` (name, value), or nothing (CONFIG SET).
     ///
     /// # Errors
     /// See [`SetError`]; nothing was changed.
@@ -370,7 +370,7 @@ impl ConfigEdit {
         }
     }
 
-    /// The server follows this one, or nobody.
+    /// Sets the primary that the server follows; None: it follows none.
     pub fn set_upstream(&mut self, upstream: Option<Upstream>) {
         self.config.replace(Directive::REPLICAOF, DirectiveValue::ReplicaOf(upstream));
     }
@@ -390,7 +390,7 @@ impl ConfigEdit {
     }
 }
 
-/// The pairs with their entries, when the caller may set all of them.
+/// Returns the pairs with their entries, when the caller may set all of them.
 fn admit<'p>(
     pairs: &[(&[u8], &'p [u8])],
     caller: Caller,
@@ -419,7 +419,7 @@ fn admit<'p>(
     Ok(wanted)
 }
 
-/// The new configuration, and the directives whose hooks must run.
+/// Returns the new configuration, and the directives whose hooks must run.
 fn evaluate(
     wanted: &[(FoundDirective, &[u8])],
     old: &Config,

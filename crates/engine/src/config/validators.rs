@@ -1,4 +1,4 @@
-//! Checks of single directives that their kind cannot express. Each answers the text that the client sees.
+//! Checks of single directives that their kind cannot express. Each returns the text that the client sees.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -40,7 +40,7 @@ pub fn hostname(value: &[u8]) -> Checked {
     )
 }
 
-/// What goes into nodes.conf between commas and spaces must not split or quote there.
+/// Whether a text would split or quote a line of nodes.conf, where it stands between commas and spaces.
 fn splits_a_node_line(value: &[u8]) -> bool {
     let unsafe_there = |c: &u8| b" !\"#$%&'()*+,;<=>?@[\\]^{|}~".contains(c) || c.is_ascii_control();
     value.iter().any(unsafe_there)
@@ -50,7 +50,7 @@ pub fn node_name(value: &[u8]) -> Checked {
     refuse_when(splits_a_node_line(value), "Announced human node name contained invalid character")
 }
 
-/// What the bus has room for.
+/// Length of an address that fits into a message of the bus.
 const ANNOUNCED_IP_MAX: usize = 45;
 
 pub fn announce_ip(value: &[u8]) -> Checked {
@@ -70,7 +70,7 @@ fn parse_ip<T: std::str::FromStr>(value: &[u8]) -> Option<T> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The locales that have the order of bytes, the only one here: any character set of `C` and `POSIX`.
+/// Checks that the locale has the order of bytes, the only one here: any character set of `C` and `POSIX`.
 pub fn locale(value: &[u8]) -> Checked {
     let (name, set) = value.split_at(value.iter().position(|&c| c == b'.').unwrap_or(value.len()));
     let plain = |c: &u8| c.is_ascii_alphanumeric() || b"-.".contains(c);
@@ -81,7 +81,8 @@ pub fn locale(value: &[u8]) -> Checked {
 pub const TITLE_VARIABLES: &[&str] =
     &["title", "listen-addr", "server-mode", "port", "tls-port", "unixsocket", "config-file"];
 
-/// Known variables in braces that close, and something left to show: title and socket may be empty. `{{` is a brace.
+/// Checks that the braces close around known variables, and that something is left to show: title and socket may be
+/// empty. `{{` is a brace.
 pub fn title_template(value: &[u8]) -> Checked {
     const TEXT: &str = "template format is invalid or contains unknown variables";
     let mut rest = value;

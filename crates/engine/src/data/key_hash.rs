@@ -26,19 +26,19 @@ pub struct KeyHash {
 }
 
 impl KeyHash {
-    /// The key's slot.
+    /// Returns the key's slot.
     #[inline]
     pub fn slot(self) -> u16 {
         self.slot
     }
 
-    /// The number of the key's shard.
+    /// Returns the number of the key's shard.
     #[inline]
     pub fn shard(self) -> usize {
         self.shard as usize
     }
 
-    /// The hash as the table inside of the shard takes it: position above, tag in the low byte.
+    /// Returns the hash as the table inside of the shard takes it: position above, tag in the low byte.
     #[inline]
     pub fn local(self) -> u64 {
         self.local
@@ -53,31 +53,31 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// `shard_bits`: the keyspace has 2^shard_bits shards, at most one for each slot.
+    /// Makes the hasher of a keyspace of 2^`shard_bits` shards, at most one for each slot.
     pub fn new(seed: u64, shard_bits: u32) -> Self {
         assert!(shard_bits <= SLOT_BITS);
         KeyHasher { state: SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()), shard_bits }
     }
 
-    /// The key's hash.
+    /// Returns the key's hash.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let slot = slot_of(key);
         KeyHash { slot, shard: slot >> (SLOT_BITS - self.shard_bits), local: self.local_of(key) }
     }
 
-    /// The shard that a slot lies in.
+    /// Returns the shard that a slot lies in.
     pub fn shard_of(&self, slot: u16) -> usize {
         usize::from(slot >> (SLOT_BITS - self.shard_bits))
     }
 
-    /// The slots that a shard has.
+    /// Returns the slots that a shard has.
     pub fn slots_of(&self, shard: usize) -> Range<usize> {
         let bits = SLOT_BITS - self.shard_bits;
         shard << bits..(shard + 1) << bits
     }
 
-    /// Only the part of the hash that the table inside of the shard takes.
+    /// Returns the part of the hash that the table inside of the shard takes.
     #[inline]
     pub fn local_of(&self, key: &[u8]) -> u64 {
         let mut hasher = self.state.build_hasher();
@@ -85,14 +85,14 @@ impl KeyHasher {
         hasher.finish()
     }
 
-    /// The SCAN cursor of a 48-bit position in a shard's table. Rounded up, which stays within the bucket that
+    /// Returns the SCAN cursor of a 48-bit position in a shard's table. Rounded up, which stays within the bucket that
     /// begins there: buckets are far wider than what a cursor leaves out.
     pub fn cursor(&self, shard: usize, position: u64) -> u64 {
         let within = position.div_ceil(1 << self.shard_bits);
         ((shard as u64) << (POSITION_BITS - self.shard_bits)) + within
     }
 
-    /// The shard and the position in it that a cursor stands for; None when it is beyond the last.
+    /// Returns the shard and the position in it that a cursor stands for; None when it is beyond the last.
     pub fn place(&self, cursor: u64) -> Option<(usize, u64)> {
         let within_bits = POSITION_BITS - self.shard_bits;
         let shard = cursor >> within_bits;

@@ -1,4 +1,4 @@
-//! What lies in a shard: keys' hashes, values, and the tables that hold them.
+//! Contents of a shard: keys' hashes, values, and the tables that hold them.
 //!
 //! Plain data without locks. Nothing here knows of commands, clients or configuration.
 

@@ -1,7 +1,7 @@
 //! Slots: the parts that a keyspace is cut into, here and in a cluster, as Redis Cluster does it.
 //!
-//! A key's slot is the CRC-16/XMODEM of its name, or of what stands between the first `{` and the next `}` if that is
-//! not empty: its tag. Keys of one tag lie together.
+//! A key's slot is the CRC-16/XMODEM of its name, or of the text between the first `{` and the next `}` if that is not
+//! empty: its tag. Keys of one tag lie together.
 
 pub use cluster::SLOTS;
 use structures::crc16::crc16;
@@ -9,7 +9,7 @@ use structures::crc16::crc16;
 /// Bits of a slot's number.
 pub(crate) const SLOT_BITS: u32 = SLOTS.ilog2();
 
-/// The slot of a key.
+/// Returns the slot of a key.
 #[inline]
 pub fn slot_of(key: &[u8]) -> u16 {
     let (crc, has_brace) = crc16(key);
@@ -26,8 +26,8 @@ fn slot_of_tag(key: &[u8]) -> u16 {
     crc16(tag).0 & SLOT_MASK
 }
 
-/// The slot of all keys that match a glob pattern, if they have the same: a tag without wildcards comes first in it, or
-/// it has none at all. A pattern with escapes is not looked into.
+/// Returns the slot of all keys that match a glob pattern, if they have the same: a tag without wildcards comes first
+/// in it, or it has none at all. A pattern with escapes is not looked into.
 pub fn slot_of_pattern(pattern: &[u8]) -> Option<u16> {
     let wildcard = pattern.iter().position(|byte| b"*?[\\".contains(byte)).unwrap_or(pattern.len());
     let has_tag = |text: &[u8]| {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Bit by bit, as it is defined.
+    /// Computes it bit by bit, as it is defined.
     fn crc16_by_bits(bytes: &[u8]) -> u16 {
         let mut crc = 0u16;
         for byte in bytes {

@@ -6,19 +6,19 @@ use structures::ttl_index::TtlIndex;
 
 /// Keys and values of one database in one shard.
 pub type Table = HashTable<KeyEntry>;
-/// Where a key's entry may be.
+/// Place where a key's entry may be.
 pub type EntryHint = structures::hashtable::EntryHint<KeyEntry>;
 
-/// What expires in one database of a shard.
+/// Expiries in one database of a shard.
 #[derive(Default)]
 pub struct ExpiryIndex {
     /// Keys with an expiry.
     pub keys: TtlIndex,
-    /// Collections with elements that have one, by the earliest.
+    /// Collections with elements that have an expiry, by the earliest.
     pub elements: TtlIndex,
 }
 
-/// The earliest expiry of an element, if the entry's value is a collection that has such.
+/// Returns the earliest expiry of an element, if the entry's value is a collection that has such.
 pub(crate) fn element_expiry(entry: &KeyEntry) -> Option<u64> {
     if let Value::Payload(object) = entry.value() { object.next_expiry() } else { None }
 }

@@ -1,8 +1,8 @@
-//! What a key can hold.
+//! Values that a key can hold.
 //!
 //! Short strings and integers live inside of the key's [`Entry`], and so do small hashes, packed
-//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. [`Value`] is the view of all of
-//! them that readers get.
+//! ([`Collection::packed`]); everything else is an [`Object`] that the entry points to. Readers get a [`Value`], a view
+//! of all of them.
 
 use crate::Error;
 use crate::data::event_class::EventClass;
@@ -54,7 +54,7 @@ pub enum Type {
 }
 
 impl Type {
-    /// As TYPE answers it.
+    /// Returns the name that TYPE replies.
     pub fn name(self) -> &'static str {
         match self {
             Type::String => "string",
@@ -70,18 +70,18 @@ impl Type {
 /// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
 const EMBEDDED_MAX: usize = 44;
 
-/// What readers ask of a value, whatever holds it.
+/// Questions of readers to a value, whatever holds it.
 pub trait ValueExt<'a> {
-    /// Its type.
+    /// Returns its type.
     fn kind(&self) -> Type;
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING replies.
     fn encoding(&self) -> &'static str;
-    /// The string, if the value is one.
+    /// Returns the string, if the value is one.
     ///
     /// # Errors
     /// [`Error::WrongType`]: the value is a collection.
     fn as_string(&self) -> Result<Str<'a>, Error>;
-    /// The collection, if the value is of its type.
+    /// Returns the collection, if the value is of its type.
     ///
     /// # Errors
     /// [`Error::WrongType`]: the value is of another type.
@@ -90,37 +90,37 @@ pub trait ValueExt<'a> {
 
 /// A type of value that has elements: no key holds an empty one, but for streams.
 pub trait Collection: Default {
-    /// What readers get.
+    /// View that readers get.
     type Ref<'a>
     where
         Self: 'a;
-    /// The collection that lies there, if it is of this type.
+    /// Returns the collection that lies there, if it is of this type.
     fn read<'a>(value: &Value<'a>) -> Option<Self::Ref<'a>>;
-    /// The collection, if the object is of this type.
+    /// Returns the collection, if the object is of this type.
     fn of(object: &Object) -> Option<&Self>;
-    /// The same, to change it.
+    /// Returns the collection to change it, if the object is of this type.
     fn of_mut(object: &mut Object) -> Option<&mut Self>;
-    /// The object that a key holds it as.
+    /// Returns the object as which a key holds it.
     fn into_object(self) -> Object;
     /// Whether it has no elements.
     fn is_empty(&self) -> bool;
-    /// The earliest expiry of an element.
+    /// Returns the earliest expiry of an element.
     #[inline]
     fn next_expiry(&self) -> Option<u64> {
         None
     }
-    /// The bytes that may be kept inside of the entry instead.
+    /// Returns the bytes that the entry may hold instead of an object.
     #[inline]
     fn packed(&self) -> Option<&[u8]> {
         None
     }
-    /// The collection that was packed into these bytes, if it is of this type.
+    /// Returns the collection that was packed into these bytes, if it is of this type.
     fn unpacked(_packed: &[u8]) -> Option<Self> {
         None
     }
 }
 
-/// The object of a type that is never packed.
+/// Returns the object of a type that is never packed.
 fn payload<'a>(value: &Value<'a>) -> Option<&'a Object> {
     if let Value::Payload(object) = value { Some(object) } else { None }
 }
@@ -235,7 +235,7 @@ impl Collection for Stream {
     fn into_object(self) -> Object {
         Object::Stream(Box::new(self))
     }
-    /// A stream without entries has an id to go on from, and groups: it stays.
+    /// False: a stream without entries stays, since it has an id to continue from, and groups.
     fn is_empty(&self) -> bool {
         false
     }
@@ -292,7 +292,7 @@ pub enum Str<'a> {
 }
 
 impl<'a> Str<'a> {
-    /// The bytes; those of an integer are written into `digits`.
+    /// Returns the bytes; those of an integer are written into `digits`.
     pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
     where
         'a: 'b,
@@ -303,20 +303,20 @@ impl<'a> Str<'a> {
         }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> usize {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
-    /// The bytes, copied.
+    /// Returns a copy of the bytes.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
 }
 
 impl Object {
-    /// How many elements it has that are copied one by one.
+    /// Returns how many elements it has that are copied one by one.
     pub fn elements_to_copy(&self) -> usize {
         match self {
             Object::Set(set) => set.len(),
@@ -326,7 +326,7 @@ impl Object {
         }
     }
 
-    /// A copy; `each` is called for each element that is copied by itself.
+    /// Makes a copy; `each` is called for each element that is copied by itself.
     pub fn copy(&self, each: &dyn Fn()) -> Object {
         match self {
             Object::Set(set) => Object::Set(set.copy(each)),
@@ -336,7 +336,7 @@ impl Object {
         }
     }
 
-    /// The object as an entry keeps it: `keep` gets the bytes if it can be packed.
+    /// Prepares the object for an entry: `keep` gets the bytes if it can be packed.
     pub fn keep<R>(self, keep: impl FnOnce(NewValue<'_, Object>) -> R) -> R {
         match self {
             Object::Hash(hash) => match Collection::packed(&hash) {
@@ -347,7 +347,7 @@ impl Object {
         }
     }
 
-    /// How many pieces freeing it takes; what is dear goes to a background thread.
+    /// Returns how many pieces freeing it takes; expensive values go to a background thread.
     pub fn free_effort(&self) -> usize {
         match self {
             Object::String(bytes) => 1 + bytes.capacity() / (64 << 10),
@@ -381,7 +381,8 @@ impl Object {
         }
     }
 
-    /// Bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of them.
+    /// Returns the bytes on the heap; of types whose elements have blocks of their own, by the size of `samples` of
+    /// them.
     pub fn memory_usage(&self, samples: usize) -> usize {
         match self {
             Object::String(bytes) => bytes.capacity(),
@@ -393,18 +394,18 @@ impl Object {
         }
     }
 
-    /// The earliest expiry of an element of a collection.
+    /// Returns the earliest expiry of an element of a collection.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
         if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
     }
 
-    /// Removes the element whose time came first and shows its name; false if no element's time has come.
+    /// Removes the element that expired first and passes its name to `removed`; false if no element has expired.
     pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
         if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
     }
 
-    /// How the end of elements is told of.
+    /// Returns the event and the command that announce expired elements.
     pub fn element_words(&self) -> ElementWords {
         ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
     }
@@ -415,7 +416,7 @@ impl Object {
     }
 }
 
-/// What the rest of the system is told when elements of a collection expire.
+/// Event and command that announce expired elements of a collection.
 #[derive(Clone, Copy, Debug)]
 pub struct ElementWords {
     /// The class of the keyspace event.
@@ -437,7 +438,7 @@ pub enum NewString<'a> {
 }
 
 impl<'a> NewString<'a> {
-    /// How a SET stores these bytes: an integer as such when its digits are canonical, short ones inline.
+    /// Encodes bytes for a SET: an integer as such when its digits are canonical, short ones inline.
     pub fn encode(bytes: std::borrow::Cow<'a, [u8]>) -> Self {
         if bytes.len() <= 20
             && let Some(n) = resp::number::parse_i64(&bytes)

@@ -1,4 +1,4 @@
-//! What workers do now and then, step by step: keys expire, and readers are forgotten where there are too many.
+//! Periodic work of workers, step by step: keys expire, and readers are forgotten where there are too many.
 
 use crate::engine::Engine;
 use crate::expiry::background::{Expired, STEP, expire_replica_key, expire_step};
@@ -8,7 +8,7 @@ use std::ops::Range;
 
 impl Engine {
     /// Removes up to `budget` keys and elements of these shards whose expiry has passed; true when more may be due.
-    /// Locks are given up every few of them, so nobody waits for the budget.
+    /// Locks are released every few of them, so no command waits for the whole budget.
     pub fn expire_due(&self, shards: Range<usize>, server: Server, budget: usize) -> bool {
         if self.expiry_is_paused() {
             return false;
@@ -32,8 +32,8 @@ impl Engine {
         false
     }
 
-    /// Removes up to `budget` keys that clients of a writable replica have given an expiry, which has passed; true when
-    /// more may be due. A server that follows nobody has none.
+    /// Removes up to `budget` expired keys to which clients of a writable replica have given an expiry; true when more
+    /// may be due. A server that follows none has no such keys.
     pub fn expire_replica_keys(&self, server: Server, budget: usize) -> bool {
         if self.replica_keys().is_empty() || self.expiry_stands() {
             return false;
@@ -56,7 +56,7 @@ impl Engine {
         true
     }
 
-    /// Forgets keys that clients have read, and tells these, until there are no more than there
+    /// Forgets keys that clients have read, and notifies these, until there are no more than there
     /// [may be](crate::clients::tracking::Tracking::is_over), but at most `budget` of them. No lock may be held.
     #[cold]
     pub fn trim_tracking(&self, worker: usize, budget: usize) {

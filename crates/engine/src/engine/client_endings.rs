@@ -3,12 +3,12 @@
 use crate::clients::registry::ClientInfo;
 use crate::engine::Engine;
 
-/// How much a client still gets whose connection is ended.
+/// Replies that a client still gets whose connection is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Nothing.
     AtOnce,
-    /// The replies to what it has asked for, if it reads them soon.
+    /// The replies to commands that it has sent, if it reads them soon.
     AfterReplies,
 }
 
@@ -17,7 +17,7 @@ impl Engine {
     /// closes the connection when it comes to it. False if the client had ended before.
     pub fn end_client(&self, client: &ClientInfo, ending: Ending) -> bool {
         let Some(worker) = self.clients().end(client.id) else { return false };
-        // A client that waits is given nothing any more.
+        // A client that waits is not served any more.
         if let Some(ticket) = client.ticket() {
             ticket.finish();
         }

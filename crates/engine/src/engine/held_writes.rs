@@ -13,14 +13,15 @@ pub struct HeldWrites<'e> {
 }
 
 impl HeldWrites<'_> {
-    /// From now on.
+    /// Holds writes from now on.
     pub fn begin(engine: &Engine, hold: Hold) -> HeldWrites<'_> {
         engine.hold_writes(hold);
         engine.host().pause_changed();
         HeldWrites { engine, hold }
     }
 
-    /// From now on, and none is under way that was admitted before. None: `gives_up` while a lock was not free.
+    /// Holds writes, and waits for those that were admitted before. None: `gives_up` returned true while a lock was not
+    /// free.
     pub fn begin_settled(engine: &Engine, hold: Hold, gives_up: impl Fn() -> bool) -> Option<HeldWrites<'_>> {
         let held = HeldWrites::begin(engine, hold);
         let mut next = 0;
@@ -41,26 +42,26 @@ impl Drop for HeldWrites<'_> {
 }
 
 impl Engine {
-    /// Bytes of the change log that are to become part of the stream for replicas.
+    /// Returns the bytes of the change log that are to become part of the stream for replicas.
     #[inline]
     pub fn unframed(&self) -> u64 {
         self.replication().framed().map_or(0, |framed| self.change_log().appended().saturating_sub(framed))
     }
 
-    /// Holds writes back while too much of the change log waits to become part of the stream, and lets them go on after
-    /// that. To be called when some of it has become that.
+    /// Holds writes back while too much of the change log waits to become part of the stream, and releases them after
+    /// that. To be called when some of it has become part of the stream.
     pub fn regulate_stream(&self) {
         self.regulate_writes(self.stream_hold(), || self.unframed());
     }
 
-    /// Holds writes back while a reader of the change log is too far behind, and lets them go on after that.
+    /// Holds writes back while a reader of the change log is too far behind, and releases them after that.
     pub fn regulate_writes(&self, lag: &LagHold, behind: impl FnOnce() -> u64) {
         if lag.regulate(self.pause(), self.persistence_status(), behind) {
             self.host().pause_changed();
         }
     }
 
-    /// The same when the log has grown.
+    /// Holds writes back if the change log has grown too far ahead of the stream.
     #[inline]
     pub fn hold_for_stream(&self) {
         if self.unframed() > self.stream_hold().most() {

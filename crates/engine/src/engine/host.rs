@@ -61,7 +61,7 @@ macro_rules! host_defaults {
     };
 }
 
-/// A host without threads and listeners: frees on the spot, tells nobody.
+/// A host without threads and listeners: frees on the spot, notifies no thread.
 #[derive(Debug, Default)]
 pub struct NullHost;
 

@@ -1,24 +1,24 @@
-//! The memory limit: how near to `maxmemory` the data is, and when keys must go. Which ones, is told in
-//! [`eviction`](crate::expiry::eviction).
+//! The memory limit: how near to `maxmemory` the data is, and when keys are evicted.
+//! [`eviction`](crate::expiry::eviction) chooses the keys.
 //!
 //! # How much there is
 //! The allocator can tell exactly, but not before every command. So it is asked twenty times a second, and in between
 //! every worker keeps count of what it allocates and frees itself:
 //! ```text
-//!   in use = base + counted by worker 0 + counted by worker 1 + ...        base: what the allocator said, less these counts
+//!   in use = base + counted by worker 0 + counted by worker 1 + ...     base: the allocator's count less these counts
 //! ```
-//! The change log is not counted, nor what replicas have still to be sent: evicting keys makes that more, not less.
-//! Workers fill the log and other threads empty it ([`LogThread`]), so these keep count of their own, too.
+//! The change log is not counted, nor the bytes that replicas have still to be sent: evicting keys makes that more, not
+//! less. Workers fill the log and other threads empty it ([`LogThread`]), so these have counts of their own, too.
 //!
-//! A worker that has found room goes on without adding that up until it has taken its share of the room, half of which
-//! all workers have together, but at least a little ([`SLACK_MAX`]). Who finds too much evicts as much more, so that at
-//! the limit not every command adds up and not every one evicts. What is in use differs from the limit by no more than
-//! that little for each worker.
+//! A worker that has found room runs commands without adding that up until it has taken its share of the room, half of
+//! which all workers have together, but at least a little ([`SLACK_MAX`]). A worker that finds too much evicts as much
+//! more, so that at the limit not every command adds up and not every one evicts. The memory in use differs from the
+//! limit by no more than that little for each worker.
 //!
 //! # For how long
 //! A command that finds too much evicts for as long as `maxmemory-eviction-tenacity` says and then runs; the background
-//! goes on. Only when there is nothing left to evict, commands that need memory are refused. What is freed on other
-//! threads is waited for, not made up for with more keys.
+//! continues. Commands that need memory are refused only when nothing is left to evict. A command waits for memory that
+//! other threads are freeing, and evicts no more keys in its place.
 
 use crate::config::{Config, Directive};
 use crate::engine::Engine;
@@ -39,7 +39,7 @@ pub struct MemoryLimit {
     limit: AtomicU64,
     /// See the module's documentation. Wraps around at zero.
     base: AtomicU64,
-    /// The limit was exceeded when memory was last measured, so that every command measures it.
+    /// Whether the limit was exceeded when memory was last measured, so that every command measures it.
     is_over: AtomicBool,
     /// Pieces of garbage that had been freed when the allocator was asked; [`UNKNOWN`] before it is.
     freed: AtomicUsize,
@@ -47,21 +47,21 @@ pub struct MemoryLimit {
     log_threads: [CachePadded<AtomicU64>; LogThread::COUNT],
     /// One for each worker.
     pools: PerWorker<Pool>,
-    /// Who changes `base` by what workers have counted.
+    /// Lock of a change of `base` by the counts of workers.
     measuring: Mutex<()>,
     /// Unix time in milliseconds since when there has been too much that eviction did not bring down at once; 0 for
     /// none.
     exceeded_since: AtomicI64,
-    /// Milliseconds of earlier such times together.
+    /// Milliseconds of earlier such spans together.
     exceeded_ms: AtomicU64,
 }
 
 /// The threads that read the change log, and free what they have read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogThread {
-    /// It writes the append-only file.
+    /// The thread that writes the append-only file.
     File,
-    /// It makes the stream for replicas.
+    /// The thread that makes the stream for replicas.
     Stream,
 }
 
@@ -70,7 +70,7 @@ impl LogThread {
 }
 
 const UNKNOWN: usize = usize::MAX;
-/// Room that nobody uses up in a turn.
+/// Room that no worker uses up in a turn.
 const REST_OF_TURN: u64 = 1 << 60;
 /// Bytes that a worker may allocate before it looks at what others have allocated, at most, and the part of the limit
 /// that this is at most.
@@ -79,7 +79,7 @@ const SLACK_PART: u64 = 65_536;
 /// Keys that are evicted between two looks at the clock.
 const STEP: usize = 16;
 
-/// What came of making room.
+/// Result of making room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Enough,
@@ -104,7 +104,7 @@ impl MemoryLimit {
         }
     }
 
-    /// The limit in bytes; `u64::MAX` without one.
+    /// Returns the limit in bytes; `u64::MAX` without one.
     pub fn limit(&self) -> u64 {
         self.limit.load(Relaxed)
     }
@@ -114,7 +114,7 @@ impl MemoryLimit {
         self.is_over.load(Relaxed)
     }
 
-    /// Written only when it changes: all workers read it before each command.
+    /// Sets whether the limit is exceeded. Written only when it changes: all workers read it before each command.
     fn set_over(&self, is_over: bool) {
         if self.is_over() != is_over {
             self.is_over.store(is_over, Relaxed);
@@ -125,7 +125,7 @@ impl MemoryLimit {
         (self.limit() / SLACK_PART).min(SLACK_MAX)
     }
 
-    /// Milliseconds for which there was too much: all together, and of the present time.
+    /// Returns the milliseconds for which there was too much: all together, and of the present span.
     pub fn exceeded(&self, now: UnixMs) -> (u64, u64) {
         let present = match self.exceeded_since.load(Relaxed) {
             0 => 0,
@@ -144,21 +144,21 @@ impl MemoryLimit {
                 self.exceeded_ms.fetch_add((now.0 - since).max(0) as u64, Relaxed);
             }
         } else {
-            // The first thread to note it has the right time.
+            // The first thread to record it has the right time.
             let _ = self.exceeded_since.compare_exchange(0, now.0.max(1), Relaxed, Relaxed);
         }
     }
 }
 
 impl Engine {
-    /// `maxmemory` or the policy has changed; 0 bytes: there is no limit.
+    /// Sets `maxmemory`, or applies a changed policy; 0 bytes: there is no limit.
     pub fn limit_memory(&self, bytes: u64) {
         let memory_limit = self.memory_limit();
         memory_limit.limit.store(if bytes == 0 { u64::MAX } else { bytes }, Relaxed);
         memory_limit.pools.iter().for_each(|pool| pool.clear());
         self.persistence_status().set_limited(bytes > 0);
         self.persistence_status().set_short_of_memory(false);
-        // The next command has the allocator asked: this one may hold more than stays.
+        // The next command asks the allocator: this one may hold more than stays.
         memory_limit.freed.store(UNKNOWN, Relaxed);
         memory_limit.is_over.store(bytes > 0, Relaxed);
     }
@@ -187,12 +187,12 @@ impl Engine {
         self.memory_limit().log_threads.iter().fold(workers, |sum, thread| sum.wrapping_add(thread.load(Relaxed)))
     }
 
-    /// Counts what a thread of the log has allocated and freed. To be called by it when it has read some.
+    /// Counts the bytes that a thread of the log has allocated and freed. The thread calls it when it has read some.
     pub fn count_log_thread(&self, thread: LogThread) {
         self.memory_limit().log_threads[thread as usize].store(self.host().own_allocated(), Relaxed);
     }
 
-    /// Bytes that are in use and no reason to evict.
+    /// Returns the bytes in use that are no reason to evict.
     pub fn not_counted(&self) -> u64 {
         self.change_log().memory() + self.replication().kept_for_replicas()
     }
@@ -207,14 +207,14 @@ impl Engine {
         own
     }
 
-    /// To be called on a worker's thread before its first turn: what another thread has counted for the worker stays in
-    /// use.
+    /// Begins the count of a worker, on its thread before its first turn: bytes that another thread has counted for the
+    /// worker stay in use.
     pub fn begin_worker(&self, worker: usize) {
         let _alone = self.memory_limit().measuring.lock();
         let (metrics, base) = (&self.metrics()[worker], &self.memory_limit().base);
         let (before, own) = (metrics.allocated.get(), self.host().own_allocated());
         let less = before.wrapping_sub(own);
-        // What is in use looks like less for a moment, never like more: nothing is evicted for it.
+        // The memory in use looks smaller for a moment, never larger: nothing is evicted for it.
         if (less as i64) < 0 {
             base.fetch_add(less, Relaxed);
             metrics.allocated.set(own);
@@ -225,7 +225,7 @@ impl Engine {
         metrics.has_room_until.set(own);
     }
 
-    /// To be called by every worker after each of its turns.
+    /// Ends a turn of a worker. Every worker calls it after each of its turns.
     pub fn end_turn(&self, worker: usize) {
         let own = self.count_allocated(worker);
         let until = &self.metrics()[worker].has_room_until;
@@ -234,8 +234,8 @@ impl Engine {
         }
     }
 
-    /// Before a command, while there is a limit: evicts keys if there is too much. No lock may be held. Returns the
-    /// length of the change log that has all that was evicted; 0: nothing was.
+    /// Evicts keys before a command if there is too much, while there is a limit. No lock may be held. Returns the
+    /// length of the change log that has all evicted keys; 0: none was.
     #[inline]
     pub fn make_room(&self, server: Server) -> u64 {
         if self.has_room(server.worker) {
@@ -254,7 +254,7 @@ impl Engine {
         !self.memory_limit().is_over() && (self.count_allocated(worker).wrapping_sub(until) as i64) < 0
     }
 
-    /// The same from the background; true when there is more to do.
+    /// Makes room in the background; true when there is more to do.
     pub fn go_on_making_room(&self, server: Server) -> bool {
         let memory_limit = self.memory_limit();
         memory_limit.is_over()
@@ -337,7 +337,7 @@ impl Engine {
         outcome
     }
 
-    /// What is left to do of evicted keys without locks.
+    /// Finishes the eviction of keys without locks: frees them and announces their removal.
     fn hand_over(&self, config: &Config, effects: &mut Effects, server: Server) {
         effects.settle(|| config.flag(Directive::LAZYFREE_LAZY_EVICTION), || true);
         let ready = self.publish(effects, Author { worker: server.worker, client: 0 });
@@ -345,7 +345,7 @@ impl Engine {
     }
 }
 
-/// Nanoseconds that one command may evict for.
+/// Returns the nanoseconds that one command may evict for.
 fn patience(tenacity: i64) -> u64 {
     const AT_TEN: f64 = 500_000.0;
     match tenacity {

@@ -56,7 +56,7 @@ pub struct Engine {
     /// Workers that take new connections and share the background's work: the first so many.
     workers: AtomicUsize,
     pause: Pause,
-    /// Blocking commands that had to wait so far.
+    /// Blocking commands that have had to wait.
     arrivals: CachePadded<AtomicU64>,
     rates: Rates,
     pubsub: PubSub,
@@ -84,7 +84,7 @@ pub struct Engine {
 struct Attention {
     nanos: AtomicU64,
     bytes: AtomicU64,
-    /// Without HOTKEYS.
+    /// The least of the thresholds without HOTKEYS.
     nanos_of_others: AtomicU64,
     bytes_of_others: AtomicU64,
 }
@@ -106,13 +106,13 @@ impl Deref for Engine {
 }
 
 impl Engine {
-    /// An engine with the default configuration.
+    /// Makes an engine with the default configuration.
     #[track_caller]
     pub fn new(options: &Options, host: Arc<dyn Host>) -> Self {
         Engine::with_config(options, Config::default(), host)
     }
 
-    /// An empty engine with this configuration in force.
+    /// Makes an empty engine with this configuration in force.
     #[track_caller]
     pub fn with_config(options: &Options, config: Config, host: Arc<dyn Host>) -> Self {
         let options = options.within_limits();
@@ -150,29 +150,29 @@ impl Engine {
         Arc::clone(&self.host)
     }
 
-    /// What is around the engine.
+    /// Returns the host: the process around the engine.
     pub fn host(&self) -> &dyn Host {
         &*self.host
     }
 
-    /// All connected clients.
+    /// Returns all connected clients.
     pub fn clients(&self) -> &Clients {
         &self.clients
     }
 
-    /// All users, and their rights.
+    /// Returns all users, and their rights.
     #[inline(always)]
     pub fn users(&self) -> &Users {
         &self.users
     }
 
-    /// CLIENT PAUSE.
+    /// Returns the state of CLIENT PAUSE.
     pub fn pause(&self) -> &Pause {
         &self.pause
     }
 
     /// Pauses from `now` on until `until` (Unix times in milliseconds). A pause that is on is never made shorter or
-    /// milder. Commands that were admitted before are over when all locks have been
+    /// milder. Commands that were admitted before have ended when all locks have been
     /// [passed](crate::keyspace::Keyspace::pass_locks).
     pub fn begin_pause(&self, paused: Paused, until: SteadyMs, now: SteadyMs) {
         self.pause().begin(self.persistence_status(), paused, until, now);
@@ -183,33 +183,33 @@ impl Engine {
         self.pause().end(self.persistence_status());
     }
 
-    /// Ends the pause that clients have asked for when its time has come; true when it was this call that ended it.
+    /// Ends the pause that clients have asked for when its time has come; true when this call ended it.
     pub fn end_pause_if_over(&self, now: SteadyMs) -> bool {
         self.pause().end_if_over(self.persistence_status(), now)
     }
 
-    /// Nobody writes until as many have called [`release_writes`](Self::release_writes) for the same reason; commands
-    /// that run already end first.
+    /// Refuses writes until each caller has called [`release_writes`](Self::release_writes) for the same reason;
+    /// commands that run already end first.
     pub fn hold_writes(&self, hold: Hold) {
         self.pause().hold(self.persistence_status(), hold, true);
     }
 
-    /// Ends what [`hold_writes`](Self::hold_writes) began.
+    /// Releases the writes that [`hold_writes`](Self::hold_writes) holds.
     pub fn release_writes(&self, hold: Hold) {
         self.pause().hold(self.persistence_status(), hold, false);
     }
 
-    /// A number above all that were given before.
+    /// Returns a number above all that were given before.
     fn next_arrival(&self) -> u64 {
         self.arrivals.fetch_add(1, Relaxed) + 1
     }
 
-    /// Whose replica the server is, and who follows it.
+    /// Returns the replication status: the primary that the server follows, and the replicas that follow it.
     pub fn replication(&self) -> &ReplicationStatus {
         &self.replication
     }
 
-    /// Which slots are served here, if the server is a node of a cluster.
+    /// Returns the cluster status: the slots that are served here, if the server is a node of a cluster.
     #[inline]
     pub fn cluster(&self) -> &ClusterStatus {
         &self.cluster
@@ -220,13 +220,13 @@ impl Engine {
         self.persistence_status().deny_reasons().is_clustered()
     }
 
-    /// This moment by a clock that never goes back, by which spans are measured.
+    /// Returns this moment by a clock that never goes back, by which spans are measured.
     pub fn steady_now(&self) -> SteadyMs {
         self.host().steady_ms(self.host().unix_us(UnixUs(0)))
     }
 
-    /// Slots are others' from now on. What was admitted before may still run until [all locks were
-    /// passed](crate::keyspace::Keyspace::pass_locks).
+    /// Replaces the slot map. A command that was admitted before may still run until
+    /// [all locks were passed](crate::keyspace::Keyspace::pass_locks).
     pub fn set_slot_map(&self, map: SlotMap) {
         let before = self.cluster.map();
         self.slot_traffic.reset(|slot| before.is_own(slot) != map.is_own(slot));
@@ -234,7 +234,7 @@ impl Engine {
         self.persistence_status().begin_epoch();
     }
 
-    /// Serves nothing from now on if the slot map does not hold any more.
+    /// Stops serving slots if the slot map has expired.
     #[cold]
     pub fn expire_slot_map(&self, now: Nanos) {
         if self.cluster.expire(now) {
@@ -242,8 +242,8 @@ impl Engine {
         }
     }
 
-    /// The slot map holds up to that moment. `knows`: if it did not hold any more, the bus knew when it made it. False
-    /// if the bus does not know yet.
+    /// Extends the slot map up to that moment. `knows`: if it had expired, the bus knew when it made this map. False if
+    /// the bus does not know yet.
     pub fn extend_slot_map(&self, now: Nanos, until: Nanos, knows: bool) -> bool {
         let changes = self.cluster.extend(now, until, knows);
         if changes == Some(true) {
@@ -259,7 +259,7 @@ impl Engine {
         self.persistence_status().begin_epoch();
     }
 
-    /// Connections to other servers, and keys on their way there.
+    /// Returns the connections to other servers, and keys on their way there.
     pub fn links(&self) -> &PeerConnections {
         &self.links
     }
@@ -269,7 +269,7 @@ impl Engine {
         &self.stream_hold
     }
 
-    /// The memory limit.
+    /// Returns the memory limit.
     #[inline]
     pub fn memory_limit(&self) -> &MemoryLimit {
         &self.memory_limit
@@ -281,28 +281,28 @@ impl Engine {
         &self.metrics
     }
 
-    /// How many workers there are. Others may be on their way out.
+    /// Returns how many workers there are. Others may be on their way out.
     #[inline(always)]
     pub fn workers(&self) -> usize {
         self.workers.load(Relaxed)
     }
 
-    /// There are so many workers from now on, one at least.
+    /// Sets the number of workers, one at least.
     pub fn set_workers(&self, workers: usize) {
         self.workers.store(workers.max(1), SeqCst);
     }
 
-    /// How fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
+    /// Returns how fast the counters grow; [`sample_rates`](Self::sample_rates) keeps it up to date.
     pub fn rates(&self) -> &Rates {
         &self.rates
     }
 
-    /// Subscribers and monitors.
+    /// Returns the subscribers and monitors.
     pub fn pubsub(&self) -> &PubSub {
         &self.pubsub
     }
 
-    /// A connection wants a line of every command from now on, or no longer.
+    /// Starts or ends a connection's feed of a line of every command.
     pub fn monitor(&self, worker: usize, token: usize, on: bool) {
         self.pubsub.monitor(worker, token, on);
         self.refresh_attention();
@@ -315,7 +315,7 @@ impl Engine {
         nanos >= self.attention.nanos.load(Relaxed) || bytes >= self.attention.bytes.load(Relaxed)
     }
 
-    /// To be called when a threshold has changed.
+    /// Recomputes the thresholds. To be called when one has changed.
     pub fn refresh_attention(&self) {
         let log = |reason| self.command_log.threshold(reason);
         let others = match self.pubsub.is_monitored() || self.slot_traffic.is_on() {
@@ -340,33 +340,33 @@ impl Engine {
         nanos < self.attention.nanos_of_others.load(Relaxed) && bytes < self.attention.bytes_of_others.load(Relaxed)
     }
 
-    /// The latency monitor.
+    /// Returns the latency monitor.
     pub fn latency(&self) -> &LatencyMonitor {
         &self.latency
     }
 
-    /// SLOWLOG and COMMANDLOG.
+    /// Returns the log of SLOWLOG and COMMANDLOG.
     pub fn command_log(&self) -> &CommandLog {
         &self.command_log
     }
 
-    /// What commands about each slot take.
+    /// Returns the use of each slot by commands.
     pub fn slot_traffic(&self) -> &SlotTraffic {
         &self.slot_traffic
     }
 
-    /// Commands are counted by slot from now on, or no longer.
+    /// Starts or ends the count of commands by slot.
     pub fn count_by_slot(&self, on: bool) {
         self.slot_traffic.set_on(on);
         self.refresh_attention();
     }
 
-    /// Which keys take the most.
+    /// Returns the keys that take the most.
     pub fn hot_keys(&self) -> &HotKeys {
         &self.hot_keys
     }
 
-    /// Goes on with the walk that sums up what quotas ask for. One worker calls this now and then.
+    /// Continues the walk that sums up the memory of keys by prefix. One worker calls this now and then.
     pub fn measure_prefixes(&self) {
         if self.users.measures_memory() {
             self.prefix_walk.lock().go_on(&self.keyspace, || self.users.measured_prefixes());
@@ -389,12 +389,12 @@ impl Engine {
         self.tracks_latency.store(on, Relaxed);
     }
 
-    /// To be called about ten times a second, by one thread.
+    /// Samples the counters. One thread calls this about ten times a second.
     pub fn sample_rates(&self, now: SteadyMs) {
         self.rates.sample(now, || self.totals());
     }
 
-    /// What workers and replication have done.
+    /// Returns the counts of workers and of replication together.
     pub fn totals(&self) -> Totals {
         let counts = &self.replication().counts;
         Totals {
@@ -406,12 +406,12 @@ impl Engine {
         }
     }
 
-    /// Stops what workers do by the clock, and lets them go on with it (DEBUG PAUSE-CRON).
+    /// Stops the periodic work of workers, or resumes it (DEBUG PAUSE-CRON).
     pub fn pause_timers(&self, paused: bool) {
         self.timers_paused.store(paused, Relaxed);
     }
 
-    /// Whether workers are not to do what is due by time (DEBUG PAUSE-CRON).
+    /// Whether workers leave out periodic work (DEBUG PAUSE-CRON).
     pub fn are_timers_paused(&self) -> bool {
         self.timers_paused.load(Relaxed)
     }

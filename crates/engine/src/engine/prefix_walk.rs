@@ -1,11 +1,11 @@
-//! Sums up what keys take that begin with a prefix, as quotas ask for it.
+//! Sums up the memory of keys by prefix, as quotas ask for it.
 //!
 //! ```text
 //!   shard 0 | shard 1 ... some buckets under one hold, for a quarter of a millisecond | later: from there on
 //!                                                                     the end: the sums are known, and it begins anew
 //! ```
 //!
-//! What is added and taken away behind the walk is seen by the next one. Nothing is done where no quota asks for it.
+//! A key that is added or removed behind the walk is counted by the next one. Without such quotas there is no walk.
 
 use crate::acl::prefix_memory::PrefixMemory;
 use crate::data::value::{KeyEntry, Value};
@@ -21,19 +21,19 @@ const SLICE: u64 = 250_000;
 /// Elements of a collection whose sizes are looked at.
 const SAMPLES: usize = 5;
 
-/// How far the present walk is.
+/// Position of the present walk.
 #[derive(Default)]
 pub(super) struct PrefixWalk {
     shard: usize,
     db: u32,
-    /// In the table of that database. What lies before it has been counted.
+    /// Position in the table of that database. Entries before it have been counted.
     at: u64,
-    /// What was found so far. Empty: no walk is under way.
+    /// Sums found so far. Empty: no walk is under way.
     sums: Vec<(Arc<PrefixMemory>, u64)>,
 }
 
 impl PrefixWalk {
-    /// Goes on for a moment. `prefixes`: those that are asked for, which a new walk begins with.
+    /// Continues for a moment. `prefixes`: the prefixes of quotas, with which a new walk begins.
     pub fn go_on(&mut self, keyspace: &Keyspace, prefixes: impl FnOnce() -> Vec<Arc<PrefixMemory>>) {
         if self.sums.is_empty() {
             let prefixes = prefixes();
@@ -62,7 +62,7 @@ impl PrefixWalk {
         (self.shard, self.db, self.at) = (shard, 0, 0);
     }
 
-    /// Counts what is in the next buckets of a shard. At its end the next one is turned to.
+    /// Counts the keys in the next buckets of a shard. At its end it turns to the next one.
     fn count(&mut self, keyspace: &Keyspace, shard: &Shard) {
         let mut left = HELD;
         while let Some(number) = shard.dbs.next(self.db) {
@@ -71,7 +71,7 @@ impl PrefixWalk {
             }
             let table = &shard.dbs[number].table;
             let mut next = (!table.is_empty()).then_some(self.at);
-            // A bucket may have been joined with one that was visited before the lock was last given up.
+            // A bucket may have been joined with one that was visited before the lock was last released.
             let mut visited_below = self.at;
             while let Some(at) = next {
                 self.at = at;
@@ -102,7 +102,7 @@ impl PrefixWalk {
     }
 }
 
-/// Bytes that a key and its value take.
+/// Returns the bytes that a key and its value take.
 fn size_of_entry(entry: &KeyEntry) -> u64 {
     let beyond = if let Value::Payload(object) = entry.value() { object.memory_usage(SAMPLES) } else { 0 };
     (entry.allocated() + beyond) as u64

@@ -1,7 +1,7 @@
 //! How clients that wait for keys are served.
 //!
-//! A thread that makes a key ready calls [`Engine::serve`] when its command has ended and its locks are given
-//! up, and before the next command of its own connection:
+//! A thread that makes a key ready calls [`Engine::serve`] when its command has ended and its locks are released, and
+//! before the next command of its own connection:
 //!
 //! ```text
 //!   for each ready key, in the order in which they became ready:
@@ -14,17 +14,17 @@
 //!       unlock, deliver the reply; keys that this made ready are served after the others
 //! ```
 //!
-//! **No wake-up is lost.** A ticket is `SERVING` only while the locks of all its keys are held, so who holds the
-//! lock of a key sees each ticket there as either waiting or done. A push happens under that lock: either before an
+//! **No wake-up is lost.** A ticket is `SERVING` only while the locks of all its keys are held, so a thread that holds
+//! the lock of a key sees each ticket there as either waiting or done. A push happens under that lock: either before an
 //! attempt, which then sees the element, or after it, and then the ticket waits again and is found.
 //!
 //! **One reply.** The deadline, CLIENT UNBLOCK and the end of the connection take no lock: they
-//! [`finish`](Ticket::finish) the ticket, which succeeds for exactly one of all who try, an attempt that got something
-//! among them. Who comes while the ticket is being served waits for the end of the attempt, which itself waits for
-//! nothing. A finished ticket is passed over until its owner takes it out of the queues.
+//! [`finish`](Ticket::finish) the ticket, which succeeds for exactly one of all threads that try, an attempt that got
+//! something among them. A thread that comes while the ticket is being served waits for the end of the attempt, which
+//! itself waits for nothing. A finished ticket is passed over until its owner takes it out of the queues.
 //!
-//! What needs a lock that a long script has is [deferred](Engine::defer): nobody is to wait for it in silence. So is
-//! what would be served in a pause, up to its end.
+//! Work that needs a lock that a long script holds is [deferred](Engine::defer): no client is to wait for it in
+//! silence. Work in a pause is deferred up to its end.
 
 use crate::Error;
 use crate::clients::deferred::DeferredWork;
@@ -47,11 +47,11 @@ use std::sync::Arc;
 /// A request that can be run again.
 pub trait Retry: WaitRequest {
     /// Runs the command once more, if `candidate` can still be [taken](Candidate::take). While its locks are held the
-    /// change goes into the log, and the claim is told if the command got what it waits for.
+    /// change goes into the log, and the claim learns whether the command got its element.
     fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt;
 }
 
-/// What a ticket has that can be served.
+/// Request of a ticket that can be served.
 struct Retriable(Box<dyn Retry>);
 
 impl WaitRequest for Retriable {
@@ -88,18 +88,18 @@ impl WaitRequest for Retriable {
     }
 }
 
-/// What is to be run again for a ticket.
+/// Returns the request to run again for a ticket.
 fn retriable(ticket: &Ticket) -> Option<&dyn Retry> {
     let request: &dyn Any = ticket.request();
     request.downcast_ref().map(|Retriable(request)| &**request)
 }
 
-/// What came of an attempt, to be carried out without locks.
+/// Result of an attempt, to be carried out without locks.
 #[derive(Default)]
 pub struct Attempt {
-    /// None: the client goes on waiting.
+    /// The reply; None: the client goes on waiting.
     pub reply: Option<Vec<u8>>,
-    /// What follows from it, besides the reply.
+    /// Its effects, besides the reply.
     pub effects: Effects,
 }
 
@@ -112,8 +112,7 @@ pub struct Candidate<'t> {
 }
 
 impl<'t> Candidate<'t> {
-    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or that has to be done
-    /// later.
+    /// Locks the shards of all keys and claims the ticket; None when it is done meanwhile, or has to be served later.
     pub fn take<'e>(self, engine: &'e Engine) -> Option<(Claim<'t>, HeldLocks<'e>)>
     where
         't: 'e,
@@ -132,7 +131,7 @@ impl<'t> Candidate<'t> {
                 held
             }
         };
-        // A claim that is dropped gives the ticket back, so there must be none without the right to it.
+        // A claim that is dropped gives the ticket back, so it is made only if it has the right to it.
         self.ticket.begin_serving().then(|| (Claim { ticket: self.ticket, served: false }, held))
     }
 }
@@ -144,7 +143,8 @@ pub struct Claim<'t> {
 }
 
 impl Claim<'_> {
-    /// The command got what it waited for: the ticket leaves the queues. To be called before the locks are given up.
+    /// Marks that the command got its element: the ticket leaves the queues. To be called before the locks are
+    /// released.
     pub fn served(mut self, keys: &mut Keys<'_>) {
         for key in self.ticket.keys() {
             keys.wait_queues(key.db, key.hash).remove(&key.name, self.ticket.arrival);
@@ -161,17 +161,17 @@ impl Drop for Claim<'_> {
 }
 
 impl Engine {
-    /// A ticket that waits at none of its keys yet; [`Keys::wait`] puts it there.
+    /// Makes a ticket that waits at none of its keys yet; [`Keys::wait`] puts it there.
     pub fn ticket(&self, blocked: WaitingClient, request: Box<dyn Retry>) -> Arc<Ticket> {
         Ticket::new(blocked, self.next_arrival(), Box::new(Retriable(request)))
     }
 
-    /// Serves those who wait for these keys, and for keys that become ready by that. No lock may be held.
+    /// Serves the clients that wait for these keys, and for keys that become ready by that. No lock may be held.
     pub fn serve(&self, ready: Vec<ReadyKey>, server: Server) {
         if ready.is_empty() {
             return;
         }
-        // What made the keys ready may have taken its time.
+        // The command that made the keys ready may have taken its time.
         let server = Server { now_us: self.host().unix_us(server.now_us), ..server };
         let mut queue = VecDeque::from(ready);
         while let Some((db, name)) = queue.pop_front() {
@@ -179,8 +179,8 @@ impl Engine {
             // Each ticket is tried once, so that one that finds nothing cannot keep this going.
             let mut tried = 0;
             loop {
-                // What made the key ready may have ended before a pause began: who waits for it waits for the end of
-                // that, too.
+                // The command that made the key ready may have ended before a pause began: its waiters wait for the end
+                // of the pause, too.
                 let state = self.persistence_status().deny_reasons();
                 let guard = self.locks().one_unless(hash.shard(), || self.scripts().is_long());
                 let may_serve = |shard: &_| state.paused() == Paused::Nothing && Shard::admits(shard, state.epoch());
@@ -196,14 +196,14 @@ impl Engine {
         }
     }
 
-    /// Serves one who waits at no key, if it still does. No lock may be held.
+    /// Serves a client that waits at no key, if it still waits. No lock may be held.
     pub fn serve_one(&self, ticket: &Arc<Ticket>, server: Server) {
         let admitted = self.persistence_status().deny_reasons().epoch();
         let ready = self.attempt(ticket, Candidate { ticket, guard: None, admitted }, server);
         self.serve(ready, server);
     }
 
-    /// Runs a ticket's command again. Answers which keys became ready by it.
+    /// Runs a ticket's command again. Returns the keys that became ready by it.
     fn attempt(&self, ticket: &Arc<Ticket>, candidate: Candidate<'_>, server: Server) -> Vec<ReadyKey> {
         let Some(request) = retriable(ticket) else { return Vec::new() };
         let Attempt { reply, mut effects } = request.attempt(self, candidate, server);
@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Leaves something for [later](Self::run_deferred).
+    /// Leaves work for [later](Self::run_deferred).
     pub(crate) fn defer(&self, work: DeferredWork) {
         self.deferred.add(work);
     }
@@ -238,7 +238,7 @@ impl Engine {
         self.deferred.has_some()
     }
 
-    /// Does what was deferred and can be done by now. No lock may be held.
+    /// Does the deferred work that is possible by now. No lock may be held.
     #[cold]
     pub fn run_deferred(&self, server: Server) {
         let mut ready = Vec::new();
@@ -252,7 +252,7 @@ impl Engine {
         self.serve(ready, server);
     }
 
-    /// Takes a mark off a key, whose lock may not be held; later, if a script has that for long.
+    /// Takes a mark off a key, whose lock may not be held; later, if a script holds that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
         match self.locks().one_unless(key.hash.shard(), LockTimeout::Short.from_now(self)) {
             Some(mut shard) => shard.dbs[key.db].watchers.unwatch(&key.name, flag),
@@ -261,7 +261,7 @@ impl Engine {
     }
 }
 
-/// The oldest ticket of a key after those that were tried, if the key is of use to it.
+/// Returns the oldest ticket of a key after those that were tried, if the key is of use to it.
 fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Option<Arc<Ticket>> {
     if !db.wait_queues.is_waited_for(name) {
         return None;
@@ -272,7 +272,7 @@ fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Opti
     Some(Arc::clone(ticket))
 }
 
-/// The ticket with the lock that is held, if all its keys are under it.
+/// Returns the ticket with the lock that is held, if all its keys are under it.
 fn candidate<'t>(ticket: &'t Ticket, guard: MutexGuard<'t, Shard>, hash: KeyHash, admitted: Epoch) -> Candidate<'t> {
     let alone = ticket.hashes().iter().all(|other| other.shard() == hash.shard());
     Candidate { ticket, guard: alone.then_some((hash.shard(), guard)), admitted }
@@ -292,7 +292,7 @@ mod testing {
 
     use crate::{Host, Options};
 
-    /// Remembers what was delivered.
+    /// Remembers the delivered replies.
     #[derive(Default)]
     pub struct Post {
         pub delivered: Mutex<Vec<(u64, Vec<u8>)>>,
@@ -354,7 +354,7 @@ mod testing {
 
     struct Pop {
         names: Vec<&'static [u8]>,
-        /// Where the element goes, if not to the client alone.
+        /// Key that the element goes to, if not to the client alone.
         to: Option<&'static [u8]>,
     }
 
@@ -532,7 +532,7 @@ mod interleavings {
         for ticket in ended.iter().filter_map(|(ticket, _)| ticket.as_ref()) {
             let replies = delivered.iter().filter(|(arrival, _)| *arrival == ticket.arrival).count();
             assert_eq!(replies, usize::from(!ticket.is_waiting()), "one reply to who was served, none to who waits");
-            // Who hands on takes nothing away.
+            // A client that hands on takes nothing away.
             taken += if ticket.client.id == 2 { 0 } else { replies };
         }
         let mut left = 0;
@@ -549,7 +549,8 @@ mod interleavings {
         assert_eq!(taken + left, 2, "an element was lost or taken twice");
     }
 
-    /// A client that waits, one that pushes, and a pause: what the client does not get before, it gets after it.
+    /// A client that waits, one that pushes, and a pause: an element that the client does not get before comes after
+    /// it.
     fn paused() {
         let post = Arc::new(Post::default());
         let engine = Arc::new(engine(&post));

@@ -22,13 +22,13 @@ use std::sync::atomic::Ordering::Relaxed;
 const HELD_SHARE: u64 = 20;
 const HELD_MIN: u64 = 64 << 20;
 
-/// What a snapshot is to be of.
+/// Slots, purpose and form of a snapshot.
 pub struct SnapshotRequest {
     /// These slots, in all databases.
     pub slots: SlotSet,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// How keys are written down.
+    /// Form in which keys are written.
     pub encode: Encode,
 }
 
@@ -41,16 +41,16 @@ pub struct Snapshot<'e> {
     begun: BegunSnapshot,
 }
 
-/// The snapshot is to end early.
+/// The snapshot ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancelled;
 
 impl Engine {
-    /// Begins a snapshot of this moment; `then` runs in it, under the locks of all shards that it is of.
+    /// Begins a snapshot of this moment; `then` runs in it, under the locks of all its shards.
     ///
     /// # Errors
-    /// Before anybody is stopped, `InvalidInput`: there is no slot to be read; `ResourceBusy`: there are too many.
-    /// `WouldBlock`: not all locks are free, and `give_up` says that they will not be soon.
+    /// `InvalidInput`: there is no slot to be read, and no command was stopped; `ResourceBusy`: there are too many
+    /// snapshots, likewise. `WouldBlock`: not all locks are free, and `give_up` says that they will not be soon.
     pub fn begin_snapshot(
         &self,
         request: SnapshotRequest,
@@ -95,7 +95,7 @@ impl Engine {
         Ok(Snapshot { engine: self, seat, shards, begun })
     }
 
-    /// Those that are open.
+    /// Returns the open snapshots.
     pub fn open_snapshots(&self) -> &OpenSnapshots {
         &self.open_snapshots
     }
@@ -114,7 +114,7 @@ enum BeginLocks<'l> {
 }
 
 impl<'l> BeginLocks<'l> {
-    /// None: one is not free, and `give_up` says that it will not be soon.
+    /// Takes the locks. None: one is not free, and `give_up` says that it will not be soon.
     fn take(
         engine: &'l Engine,
         shards: &[usize],
@@ -138,22 +138,22 @@ impl<'l> BeginLocks<'l> {
 }
 
 impl Snapshot<'_> {
-    /// The engine whose keyspace it is.
+    /// Returns the engine whose keyspace it is.
     pub fn engine(&self) -> &Engine {
         self.engine
     }
 
-    /// What it is for.
+    /// Returns its purpose.
     pub fn purpose(&self) -> Purpose {
         self.seat.purpose
     }
 
-    /// What is of its moment.
+    /// Returns the state of its moment.
     pub fn begun(&self) -> &BegunSnapshot {
         &self.begun
     }
 
-    /// The shards in which its slots lie, ascending.
+    /// Returns the shards in which its slots lie, ascending.
     pub fn shards(&self) -> &[usize] {
         &self.shards
     }
@@ -168,10 +168,10 @@ impl Snapshot<'_> {
         }
     }
 
-    /// Appends some of the keys of a database in a shard as they were, and hands out those that were kept.
+    /// Appends some of the keys of a database in a shard as they were, and hands out the before-images.
     ///
     /// # Errors
-    /// It is to end early.
+    /// [`Cancelled`]: it ends early.
     pub fn step(&self, part: Part, shard: usize, db: u32, out: &mut Vec<u8>) -> Result<SnapshotStep, Cancelled> {
         let hasher = self.engine.hasher();
         let worked = self.with_capture(shard, db, |capture, table| capture.step(part, table, hasher, out))?;
@@ -181,15 +181,15 @@ impl Snapshot<'_> {
         Ok(step)
     }
 
-    /// Hands out what was kept of a database in a shard, wherever the walk is. Not while large values are written.
+    /// Hands out the before-images of a database in a shard, wherever the walk is. Not while large values are written.
     ///
     /// # Errors
-    /// It is to end early.
+    /// [`Cancelled`]: it ends early.
     pub fn drain(&self, shard: usize, db: u32) -> Result<Option<BeforeImages>, Cancelled> {
         Ok(self.with_capture(shard, db, |capture, _| capture.take_kept())?.flatten())
     }
 
-    /// None: the database was empty, or is read through.
+    /// Calls `work` with the capture of a database in a shard. None: the database was empty, or is read through.
     fn with_capture<R>(
         &self,
         shard: usize,
@@ -340,7 +340,7 @@ mod tests {
         (0..2000).for_each(|n| set(&engine, &format!("key {n}")));
         assert_eq!(kept.load(Relaxed), expected(&slots).len());
         assert_eq!(names(&snapshot), expected(&slots));
-        // What is read through costs nothing more.
+        // A shard that is read through costs nothing more.
         assert!((0..16).all(|shard| !engine.locks().one(shard).dbs[0].captures.is_open()));
     }
 

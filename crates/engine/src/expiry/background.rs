@@ -1,6 +1,6 @@
-//! The end of time: of keys, and of elements inside of collections. One machinery serves both.
+//! Expiry of keys, and of elements inside of collections. One machinery serves both.
 //!
-//! # Where expiries lie
+//! # Place of the expiries
 //! ```text
 //!   exact       key's entry: expiry          collection's element: expiry (a hash's field is such an entry)
 //!                    |                                    |
@@ -9,32 +9,32 @@
 //!                                              shard: collections by the earliest expiry of an element
 //! ```
 //! All three ordered indexes are [`TtlIndex`](structures::ttl_index::TtlIndex): records of an expiry and a position in
-//! a hash table. A shard has two for each database ([`ExpiryIndex`](crate::data::table::ExpiryIndex)), so that what is
-//! due is found without looking at anything that is not.
+//! a hash table. A shard has two for each database ([`ExpiryIndex`](crate::data::table::ExpiryIndex)), so that expired
+//! entries are found without looking at any others.
 //!
-//! # What is seen
+//! # View of clients
 //! Every access compares the exact expiry. An expired key is removed by the command that comes upon it. An expired
 //! element is shown to no client, and writing to it is like adding it, but only writers and the background remove it: a
 //! read never has to clear away a million elements first. Until then it counts in the length that HLEN answers, as in
 //! Valkey 9.1.
 //!
 //! # The background
-//! [`Engine::expire_due`](crate::Engine::expire_due) is called by every worker for its share of the shards, twenty
-//! times a second. It locks those that have [something to do](crate::keyspace::shard_words), removes at most `budget`
-//! keys and elements, at most [`STEP`] of either under one hold of a lock, and says whether more may be due. A
-//! collection of which more elements are due than that keeps its record and its turn. When the last element goes, the
-//! key goes with it. Tables that are being resized are moved on meanwhile (`activerehashing`).
+//! Every worker calls [`Engine::expire_due`](crate::Engine::expire_due) for its share of the shards, twenty times a
+//! second. It locks shards that have [something to do](crate::keyspace::shard_words), removes at most `budget` keys and
+//! elements, at most [`STEP`] of either under one hold of a lock, and returns whether more may be due. A collection
+//! with more expired elements than that retains its record and its turn. When the last element goes, the key goes with
+//! it. Tables that are being resized are moved on meanwhile (`activerehashing`).
 //!
-//! # What keeps the indexes right
-//! Nobody but [`Edit`](crate::keyspace::edit::Edit) and [`removal`] puts entries into a table or takes them out, or
-//! changes a collection, and they compare the earliest expiry before and after. So RENAME, COPY, MOVE, overwriting,
-//! deleting and loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
+//! # Consistency of the indexes
+//! Only [`Edit`](crate::keyspace::edit::Edit) and [`removal`] put entries into a table, take them out, or change a
+//! collection, and they compare the earliest expiry before and after. So RENAME, COPY, MOVE, overwriting, deleting and
+//! loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
 //!
 //! # Another type whose elements expire
 //! Give its structure a `TtlIndex`, and [`Object::next_expiry`](crate::data::value::Object::next_expiry),
 //! [`Object::pop_due`](crate::data::value::Object::pop_due) and
 //! [`Object::element_words`](crate::data::value::Object::element_words) an arm; its
-//! [`Collection`](crate::data::value::Collection) says its earliest expiry.
+//! [`Collection`](crate::data::value::Collection) returns its earliest expiry.
 
 use crate::config::Directive;
 use crate::data::table::element_expiry;
@@ -48,24 +48,24 @@ use crate::stats::latency_monitor::LatencyMonitor;
 use crate::time::UnixMs;
 use structures::hashtable::position;
 
-/// What the background removes at most under one hold of a shard's lock, of keys and of elements: some ten
-/// microseconds' worth.
+/// Keys and elements that the background removes at most under one hold of a shard's lock: some ten microseconds'
+/// worth.
 pub(crate) const STEP: usize = 32;
-/// Buckets of a table that is being resized, moved under one hold of a shard's lock: as long as that. While nobody
+/// Buckets of a table that is being resized, moved under one hold of a shard's lock, in about the same time. Without
 /// writes, a table of a million entries takes some seconds.
 const RESIZE_STEP: usize = 32;
 
-/// What a step has removed.
+/// Result of a step.
 #[derive(Default)]
 pub(crate) struct Expired {
     pub effects: Effects,
-    /// Keys and elements.
+    /// Removed keys and elements.
     pub count: usize,
-    /// There may be more.
+    /// Whether there may be more.
     pub more: bool,
 }
 
-/// Removes up to `max` keys and as many elements of a shard whose time has come by `now`, Unix time in milliseconds.
+/// Removes up to `max` keys and as many elements of a shard that have expired by `now`, Unix time in milliseconds.
 pub(crate) fn expire_step(
     keyspace: &Keyspace,
     latency: &LatencyMonitor,
@@ -76,13 +76,13 @@ pub(crate) fn expire_step(
     let began = keyspace.clock().nanos();
     let mut effects = Effects::default();
     let (mut keys, mut elements) = (0, 0);
-    // A long script may have it; others are not to wait for that.
+    // A long script may hold it; other threads must not wait for that.
     let Some(mut guard) = keyspace.locks().one_unless(index, || true) else { return Expired::default() };
-    // Under the lock: nothing goes any more once a pause is said to be on.
+    // Under the lock: nothing is removed any more once a pause has begun.
     if keyspace.expiry_is_paused() {
         return Expired::default();
     }
-    // What becomes of keys that are on their way here is told by where they come from; others expire on access.
+    // The sender of a key that is on its way here decides over its expiry; other keys of the shard expire on access.
     if keyspace.hidden_slots().hides_any(keyspace.hasher().slots_of(index)) {
         return Expired::default();
     }
@@ -100,7 +100,7 @@ pub(crate) fn expire_step(
     }
     keyspace.settle_due_time(index, shard);
     keyspace.record_expired(shard, &mut effects);
-    // Who sees that the keys are gone finds the memory free and the event noted.
+    // Memory is free and events are recorded before another thread sees that the keys are gone.
     effects.settle(|| keyspace.config().snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE), || true);
     drop(effects.take_foreground());
     latency.note("expire-cycle", keyspace.clock().nanos().since(began), now);
@@ -108,8 +108,8 @@ pub(crate) fn expire_step(
     Expired { effects, count: keys + elements, more: keys == max || elements == max }
 }
 
-/// Removes a key that a client of a writable replica has given an expiry, if that has passed. False: a long script has
-/// its shard, and it is to be tried again.
+/// Removes a key to which a client of a writable replica has given an expiry, if that has passed. False: a long script
+/// holds its shard, and the caller has to retry.
 pub(crate) fn expire_replica_key(
     keyspace: &Keyspace,
     effects: &mut Effects,

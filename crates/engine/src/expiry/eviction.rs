@@ -1,14 +1,14 @@
-//! Eviction: which keys go when there is more data than `maxmemory` allows, chosen by `maxmemory-policy`.
+//! Eviction: the choice of keys to remove when there is more data than `maxmemory` allows, by `maxmemory-policy`.
 //!
-//! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one time to the next,
-//! and the one that was not used for longest (or least often) goes. Keys with the nearest end are not drawn, there is
-//! an index of them. A drawn key is looked at again before it goes. Shards whose locks are not free are passed over
-//! while others have keys.
+//! As in Redis: a few keys are drawn at random, the best of them are remembered in a pool from one eviction to the
+//! next, and the one that was not used for longest (or least often) goes. Keys with the nearest expiry are not drawn,
+//! since there is an index of them. A drawn key is checked again before it goes. Shards whose locks are not free are
+//! passed over while others have keys.
 //!
-//! Keys of slots that are on their way here never go. Where drawing finds nothing else, the others are
-//! [looked for](super::visible_sweep) a part at a time.
+//! Keys of slots that are on their way here never go. If drawing finds only such keys, a [sweep](super::visible_sweep)
+//! looks for others, a part at a time.
 //!
-//! When keys must go, and for how long, is told in `engine/memory_limit.rs`.
+//! `engine/memory_limit.rs` decides when keys must go, and for how long.
 
 use crate::config::{Config, Directive};
 use crate::data::slot::slot_of;
@@ -31,7 +31,7 @@ struct Candidate {
     name: Vec<u8>,
 }
 
-/// What is remembered from one eviction to the next.
+/// State from one eviction to the next.
 #[derive(Default)]
 pub(crate) struct Pool {
     /// Keys that were drawn and are the next to go.
@@ -48,8 +48,8 @@ impl Pool {
     }
 }
 
-/// How many keys each shard had a moment ago, so that a key of a shard with many of them, as tags may bring them
-/// together, is drawn as often as another.
+/// Keys of each shard at a recent moment, so that a key of a shard with many of them, as tags may bring them together,
+/// is drawn as often as another.
 #[derive(Default)]
 struct Shares {
     /// Keys of a shard and of those before it.
@@ -89,15 +89,15 @@ fn is_hidden(keyspace: &Keyspace, shard: usize) -> bool {
     keyspace.hidden_slots().is_any() && keyspace.hidden_slots().hides_all(keyspace.hasher().slots_of(shard))
 }
 
-/// Keys that are remembered.
+/// Keys in the pool.
 const POOL: usize = 16;
-/// Elements by which a collection is weighed.
+/// Elements of a collection from whose sizes its own is estimated.
 const WEIGHED: usize = 5;
-/// Shards whose nearest ends are compared.
+/// Shards whose nearest expiries are compared.
 const COMPARED: usize = 64;
 /// Drawn keys that were gone or have been used since, after which eviction is given up for now.
 const MISSES_MAX: usize = 64;
-/// Keys that are drawn until one is no key of a slot on its way here.
+/// Draws after which a shard is left in which all drawn keys were of slots on their way here.
 const HIDDEN_TRIES: usize = 16;
 /// Shards in which no other key was drawn, after which none is drawn any more.
 const HIDDEN_SHARDS: usize = 32;
@@ -106,20 +106,20 @@ const HIDDEN_SHARDS: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EvictionPolicy {
     order: Order,
-    /// Only keys with an expiry go.
+    /// Whether only keys with an expiry go.
     volatile: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// By the access clock, whichever kind it is.
+    /// By the access clock, of either kind.
     Access,
     Expiry,
     Random,
 }
 
 impl EvictionPolicy {
-    /// None when nothing is to be evicted.
+    /// Parses a policy; None when nothing is to be evicted.
     pub fn named(name: &str) -> Option<EvictionPolicy> {
         let (which, order) = name.split_once('-')?;
         let order = match order {
@@ -137,7 +137,7 @@ pub(crate) struct Eviction<'k> {
     pub config: &'k Config,
     pub policy: EvictionPolicy,
     pub clock: AccessClock,
-    /// When it was decided that keys may go.
+    /// Epoch in which keys were admitted to go.
     pub admitted: Epoch,
 }
 
@@ -188,7 +188,7 @@ impl Eviction<'_> {
         }
     }
 
-    /// The shard, unless what has begun to hold there since may keep its keys from going.
+    /// Returns the shard, unless a pause that has begun there since may keep its keys.
     fn admitted<'s>(&self, shard: Option<MutexGuard<'s, Shard>>) -> Option<MutexGuard<'s, Shard>> {
         shard.filter(|shard| shard.admits(self.admitted))
     }
@@ -197,8 +197,8 @@ impl Eviction<'_> {
         pool.shares.lock().draw(self.keyspace, self.policy.volatile)
     }
 
-    /// Draws keys into the pool: from one shard, or from more where they have few. Keys with the nearest end are those
-    /// of many shards.
+    /// Draws keys into the pool: from one shard, or from more where they have few. Keys with the nearest expiry come
+    /// from many shards.
     fn draw(&self, first: usize, samples: usize, candidates: &mut Vec<Candidate>) -> Drawn {
         let (policy, clock) = (self.policy, self.clock);
         let by_expiry = policy.order == Order::Expiry;
@@ -224,7 +224,8 @@ impl Eviction<'_> {
         })
     }
 
-    /// One of the keys that may go, or the one with the nearest end. Keys of slots that are on their way here do not.
+    /// Draws one of the keys that may go, or takes the one with the nearest expiry. Keys of slots that are on their way
+    /// here are left out.
     fn sample<'s>(&self, slot: &'s Db) -> Option<Ref<'s, KeyEntry>> {
         let hidden = self.keyspace.hidden_slots();
         if !hidden.is_any() {
@@ -234,7 +235,7 @@ impl Eviction<'_> {
         (0..HIDDEN_TRIES).find_map(|rank| self.sample_all(slot, rank).filter(may_go))
     }
 
-    /// The same of all; `rank` is that of the key with the nearest end.
+    /// Draws one of all keys, or takes the one with this rank by its expiry.
     fn sample_all<'s>(&self, slot: &'s Db, rank: usize) -> Option<Ref<'s, KeyEntry>> {
         if !self.policy.volatile {
             return slot.table.random(fastrand::u64(..));
@@ -265,9 +266,9 @@ impl Eviction<'_> {
         if drawn == Drawn::Some { Evicted::Bytes(bytes) } else { Evicted::None(drawn) }
     }
 
-    /// Calls `visit` with shards that have keys that may go and that nobody holds, from this one on, until it has
-    /// taken as much as is wanted; it is told what is left of that and says how much it took. Only where it took
-    /// nothing others are waited for, a moment each.
+    /// Calls `visit` with shards that have keys that may go and whose locks are free, from this one on, until it has
+    /// taken as much as is wanted; it gets the rest of that and returns how much it took. Locks that are not free are
+    /// waited for only if it took nothing, a moment each.
     fn visit_shards(&self, first: usize, wanted: usize, mut visit: impl FnMut(&mut Shard, usize) -> usize) -> Drawn {
         let shards = self.keyspace.locks().len();
         let (mut taken, mut held, mut fruitless) = (0, Vec::new(), 0);
@@ -316,7 +317,7 @@ impl Eviction<'_> {
         }
     }
 
-    /// Returns about how many bytes that frees, now or soon.
+    /// Removes a key; returns about how many bytes that frees, now or soon.
     fn remove_evicted(&self, shard: &mut Shard, effects: &mut Effects, db: u32, name: &[u8]) -> u64 {
         let local = self.keyspace.hasher().local_of(name);
         let hasher = |entry: &KeyEntry| self.keyspace.hasher().local_of(entry.key());
@@ -333,29 +334,29 @@ impl Eviction<'_> {
     }
 }
 
-/// What came of drawing.
+/// Result of drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drawn {
     Some,
-    /// There may be keys that may go: shards are locked by others, or not all keys were looked at.
+    /// There may be keys that may go: shards are locked by other threads, or not all keys were looked at.
     NotNow,
     Nothing,
 }
 
-/// What one attempt freed.
+/// Memory that one attempt freed.
 pub(crate) enum Evicted {
     Bytes(u64),
     None(Drawn),
 }
 
 impl EvictionPolicy {
-    /// How many keys of a database may go.
+    /// Returns how many keys of a database may go.
     fn offers(self, slot: &Db) -> usize {
         if self.volatile { slot.expiry.keys.len() } else { slot.table.len() }
     }
 }
 
-/// How soon a key is to go; None if it may not.
+/// Returns how soon a key is to go; None if it may not.
 fn score(entry: &KeyEntry, policy: EvictionPolicy, clock: AccessClock) -> Option<u64> {
     if policy.volatile && entry.expiry().is_none() {
         return None;
@@ -472,7 +473,7 @@ mod tests {
                 let mut keys = Keys::new(&engine, HeldLocks::Nothing, db, Origin::client(UnixMs(1)));
                 keys.hold([keys.key(name.as_bytes()).hash].into_iter()).unwrap();
                 let mut edit = keys.edit(keys.key(name.as_bytes()));
-                // Those that are hidden are the first to go.
+                // Hidden keys are the first to go.
                 let at = if name.starts_with("{h}") { 1000 } else { 2000 };
                 edit.set_string(NewString::Bytes(b"v"), Ttl::At(UnixMs(at)));
                 edit.commit(EventClass::STRING, "set");

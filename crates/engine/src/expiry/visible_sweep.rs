@@ -5,9 +5,9 @@
 //!                                  looked at ...... next            a part at a time, all shards in their order
 //! ```
 //!
-//! Drawing at random finds hidden keys only. So who has drawn in vain goes through the shards that have others beside
-//! hidden keys, a part under one hold of a lock, and goes on there the next time. Only who has come to the end
-//! without having found one knows that there is none.
+//! Drawing at random finds hidden keys only. So a thread that has drawn in vain goes through the shards that have
+//! others beside hidden keys, a part under one hold of a lock, and continues there the next time. A thread that reaches
+//! the end without having found one knows that there is none.
 
 use crate::data::slot::slot_of;
 use crate::data::value::KeyEntry;
@@ -18,20 +18,20 @@ use structures::hashtable::position;
 /// Keys that are looked at in one call, about.
 const PART: usize = 256;
 
-/// How far the shards were gone through.
+/// Position of the sweep among the shards.
 #[derive(Default)]
 pub(crate) struct VisibleSweep {
     shard: usize,
     db: u32,
     /// A position in the table; where only keys with an expiry may go, a rank by it.
     at: u64,
-    /// There was one since the beginning, or may have been: a shard was locked.
+    /// Whether there was one since the beginning, or may have been: a shard was locked.
     may_be_more: bool,
 }
 
-/// What came of a part.
+/// Result of a part.
 pub(crate) enum Swept<T> {
-    /// One was found, and this was made of it.
+    /// One was found, with the result of `take`.
     Found(T),
     /// There is more to look at.
     More,
@@ -40,8 +40,8 @@ pub(crate) enum Swept<T> {
 }
 
 impl VisibleSweep {
-    /// Looks through a part of the keys. `volatile`: only those with an expiry may go. `lock` gives a shard that is
-    /// free, and `take` gets the database and the name of what was found.
+    /// Looks through a part of the keys. `volatile`: only keys with an expiry may go. `lock` returns a shard that is
+    /// free, and `take` gets the database and the name of the key.
     pub fn go_on<G: std::ops::DerefMut<Target = Shard>, T>(
         &mut self,
         keyspace: &Keyspace,
@@ -77,7 +77,7 @@ impl VisibleSweep {
         (self.shard, self.db, self.at) = (shard, 0, 0);
     }
 
-    /// The first in a part of a shard, as far as `left` goes. At its end the next shard is turned to.
+    /// Returns the first in a part of a shard, as far as `left` goes. At its end it turns to the next shard.
     fn look_at(
         &mut self,
         keyspace: &Keyspace,
@@ -115,7 +115,7 @@ impl VisibleSweep {
     }
 }
 
-/// The first key in a bucket that may go, where the next bucket begins, and how many keys were looked at.
+/// The first key in a bucket that may go, the beginning of the next bucket, and how many keys were looked at.
 type Looked = (Option<Vec<u8>>, Option<u64>, usize);
 
 fn by_place(keyspace: &Keyspace, db: &Db, at: u64) -> Looked {
@@ -129,7 +129,7 @@ fn by_place(keyspace: &Keyspace, db: &Db, at: u64) -> Looked {
     (found, next, looked)
 }
 
-/// The same of one key, by the rank of its expiry.
+/// Looks at one key, by the rank of its expiry.
 fn by_expiry(keyspace: &Keyspace, db: &Db, rank: u64) -> Looked {
     let Some(at) = db.expiry.keys.position_at(rank as usize) else { return (None, None, 0) };
     let entry = db.table.find_at_position(at, |entry| {

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 /// Clocks, and threads that wait.
 pub trait Clock: Send + Sync {
-    /// A clock that never goes back, for measuring how long commands take. Read after every command, so
-    /// it must be cheap.
+    /// Returns the time by a clock that never goes back, for measuring how long commands take. Read after every
+    /// command, so it must be cheap.
     fn nanos(&self) -> Nanos {
         Nanos(0)
     }
 
-    /// Time that a processor has worked for the calling thread: neither what it waited, nor what others had the
-    /// processor for.
+    /// Returns the time that a processor has worked for the calling thread, without its waits and without the time of
+    /// other threads.
     fn thread_nanos(&self) -> Nanos {
         self.nanos()
     }
 
-    /// Unix time in microseconds; `known` is what the caller was told last.
+    /// Returns the Unix time in microseconds; `known` is the time that the caller has.
     fn unix_us(&self, known: UnixUs) -> UnixUs {
         known
     }
 
-    /// This moment by a clock that never goes back, for spans that are to pass; `known` is the time of day that the
-    /// caller was told last, which is as good where a test makes the time.
+    /// Returns this moment by a clock that never goes back, for spans that are to pass; `known` is the time of day that
+    /// the caller has, which is as good where a test makes the time.
     fn steady_ms(&self, known: UnixUs) -> SteadyMs {
         SteadyMs(known.ms().0)
     }

@@ -4,7 +4,7 @@ use std::io;
 
 /// Files.
 pub trait Files: Send + Sync {
-    /// Changes the working directory and answers its absolute path.
+    /// Changes the working directory and returns its absolute path.
     ///
     /// # Errors
     /// The folder is missing or may not be entered.
@@ -12,42 +12,42 @@ pub trait Files: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A new file, which takes the place of one of that name when it is committed.
+    /// Creates a file, which replaces the one of that name when it is committed.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// The file cannot be created.
     fn create_file(&self, _path: &[u8], _in_steps: bool) -> io::Result<Box<dyn NewFile>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A file without a name for what does not stay in memory.
+    /// Creates a file without a name for data that does not stay in memory.
     ///
     /// # Errors
-    /// Those of creating the file.
+    /// The file cannot be created.
     fn scratch_file(&self) -> io::Result<Box<dyn Scratch>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A file for reading, and its length in bytes.
+    /// Opens a file for reading, and returns its length in bytes.
     ///
     /// # Errors
-    /// Those of opening the file.
+    /// The file cannot be opened.
     fn open_file(&self, _path: &[u8]) -> io::Result<(Box<dyn io::Read + Send>, u64)> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The whole of a file.
+    /// Reads the whole of a file.
     ///
     /// # Errors
-    /// Those of opening and reading the file.
+    /// The file cannot be opened or read.
     fn read_file(&self, _path: &[u8]) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Puts `content` in the place of a file, so that at every moment one of the two is there.
+    /// Replaces a file by `content`, so that at every moment one of the two is there.
     ///
     /// # Errors
-    /// Those of writing, syncing and renaming; the old content is still there then.
+    /// Writing, syncing or renaming fails; the old content is still there then.
     fn replace_file(&self, _path: &[u8], _content: &[u8]) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -55,24 +55,24 @@ pub trait Files: Send + Sync {
 
 /// A file that is being written. Dropped before it is committed, it leaves nothing behind.
 pub trait NewFile: io::Write + Send {
-    /// Makes the content durable and gives the file its name, in the place of what had it.
+    /// Makes the content durable and gives the file its name, in the place of another file of that name.
     ///
     /// # Errors
-    /// Those of syncing and renaming; what had the name has it still.
+    /// Syncing or renaming fails; the old file still has the name.
     fn commit(self: Box<Self>) -> io::Result<()>;
 }
 
-/// A file that is gone with the one who has it.
+/// A file that is deleted when this is dropped.
 pub trait Scratch: Send {
-    /// Writes at the end, which is there; after a failure it still is.
+    /// Writes at the end, `end`; after a failure it is still the end.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing fails.
     fn append_at(&mut self, end: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Fills `to` with what was written from there on.
+    /// Fills `to` with the bytes from there on.
     ///
     /// # Errors
-    /// Those of reading, and `UnexpectedEof` where less was written.
+    /// Reading fails; `UnexpectedEof`: the file is shorter.
     fn read_at(&mut self, from: u64, to: &mut [u8]) -> io::Result<()>;
 }

@@ -1,34 +1,34 @@
-//! Memory: what the allocator tells, and what it can be asked to do.
+//! Memory: numbers of the allocator, and requests to it.
 
 use std::io;
 
 /// The allocator.
 pub trait Memory: Send + Sync {
-    /// What is in use now.
+    /// Returns the memory in use now.
     fn memory(&self) -> MemoryStats {
         MemoryStats::default()
     }
 
-    /// Bytes in live allocations, as in [`memory`](Self::memory).
+    /// Returns the bytes in live allocations, as in [`memory`](Self::memory).
     fn allocated(&self) -> u64 {
         0
     }
 
-    /// Bytes that the calling thread has allocated more than it has freed. Asked often, so it must be cheap. Wraps
-    /// around at zero.
+    /// Returns the bytes that the calling thread has allocated more than it has freed. Called often, so it must be
+    /// cheap. Wraps around at zero.
     fn own_allocated(&self) -> u64 {
         0
     }
 
-    /// Pieces of garbage that wait to be freed, and how many have been.
+    /// Returns the pieces of garbage that wait to be freed, and how many have been.
     fn freeing(&self) -> (usize, usize) {
         (0, 0)
     }
 
-    /// Gives memory that the allocator keeps for later back to the system (MEMORY PURGE).
+    /// Gives memory that the allocator holds back to the system (MEMORY PURGE).
     fn purge_memory(&self) {}
 
-    /// What the allocator tells of itself at length (MEMORY MALLOC-STATS); None when it tells nothing.
+    /// Returns the allocator's long report (MEMORY MALLOC-STATS); None when it has none.
     fn allocator_report(&self) -> Option<String> {
         None
     }
@@ -65,9 +65,9 @@ pub struct MemoryStats {
     pub muzzy: u64,
     /// The highest `allocated` that was seen.
     pub peak: u64,
-    /// What the empty server had allocated at the start.
+    /// Bytes that the empty server had allocated at the start.
     pub startup: u64,
-    /// What the system counts as the process's.
+    /// Bytes that the system counts as the process's.
     pub rss: u64,
     /// Memory of the machine.
     pub total_system: u64,

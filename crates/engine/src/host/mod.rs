@@ -1,7 +1,7 @@
-//! What the engine asks of its surroundings: it opens no socket or file, starts no thread and reads no clock.
+//! Requests of the engine to its surroundings: it opens no socket or file, starts no thread and reads no clock.
 //!
-//! Small traits, so that each part takes the one that it needs; [`Host`](crate::Host) is all of them. What has a body
-//! is what a program without sockets and files does. Traits that speak of the engine's data are with these:
+//! Small traits, so that each part takes the one that it needs; [`Host`](crate::Host) is all of them. A function with a
+//! body does what a program without sockets and files does. Traits that speak of the engine's data are with these:
 //! [`EffectSink`](crate::propagation::effects::EffectSink), [`Delivery`](crate::clients::waiters::Delivery). Nothing
 //! here knows of keys or commands.
 

@@ -1,8 +1,8 @@
-//! Connections to other servers that are kept for a while, and keys that are on their way there (MIGRATE).
+//! Connections to other servers that are retained for a while, and keys that are on their way there (MIGRATE).
 //!
-//! A connection that is in use is taken out, so that no other command uses it meanwhile, and one of a kind is kept. A
-//! command that sends keys away claims them: two that sent the same key would each take the other's change for a
-//! client's.
+//! A connection that is in use is taken out, so that no other command uses it meanwhile, and one of each address is
+//! retained. A command that sends keys away claims them: two commands that sent the same key would each take the
+//! other's change for a client's.
 
 use crate::host::peers::Peer;
 use crate::locks::sync::assert_unlocked;
@@ -10,13 +10,13 @@ use crate::time::SteadyMs;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// How long a connection is kept that nobody uses, in milliseconds.
+/// Milliseconds for which an unused connection is retained.
 const KEPT_FOR: i64 = 10_000;
 
-/// At most so many are kept; one more takes the place of any.
+/// Connections that are retained at most; one more takes the place of any.
 const KEPT_MAX: usize = 64;
 
-/// Where a server is, as a client names it: host and port.
+/// Address of a server, as a client names it: host and port.
 pub type Address = (Vec<u8>, Vec<u8>);
 
 /// A key by its database and name.
@@ -49,12 +49,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PeerConnections {
-    /// Takes the connection to this server out, if one is kept.
+    /// Takes the connection to this server out, if there is one.
     pub fn take(&self, address: &Address) -> Option<PeerConnection> {
         lock(&self.kept).remove(address).map(|kept| kept.link)
     }
 
-    /// Keeps a connection for who needs one next. `now`: the time of a clock that never goes back.
+    /// Retains a connection for the next command. `now`: the time of a clock that never goes back.
     pub fn keep(&self, address: &Address, link: PeerConnection, now: SteadyMs) {
         let mut kept = lock(&self.kept);
         if kept.len() >= KEPT_MAX
@@ -66,22 +66,22 @@ impl PeerConnections {
         kept.insert(address.clone(), Idle { link, since: now });
     }
 
-    /// Closes what nobody has used for ten seconds.
+    /// Closes connections that were not used for ten seconds.
     pub fn close_idle(&self, now: SteadyMs) {
         lock(&self.kept).retain(|_, kept| now.since(kept.since) <= KEPT_FOR);
     }
 
-    /// Connections that are kept.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         lock(&self.kept).len()
     }
 
-    /// Whether none is kept.
+    /// Whether there is no connection.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Claims all of these keys, when nobody else has one of them any more. No lock of the keyspace may be held.
+    /// Claims all of these keys, when no other command has one of them any more. No lock of the keyspace may be held.
     pub fn claim(&self, keys: Vec<MovingKey>) -> Moving<'_> {
         let is_free = |moving: &HashSet<MovingKey>| !keys.iter().any(|key| moving.contains(key));
         assert_unlocked();

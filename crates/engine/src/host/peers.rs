@@ -1,4 +1,4 @@
-//! Other servers, and what this one is among them.
+//! Other servers, and this one as a node among them.
 
 use std::io;
 use std::sync::Weak;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Connections to other servers.
 pub trait Peers: Send + Sync {
-    /// Connects to another server. `patience`: how long that may take, and then each read and each write.
+    /// Connects to another server. `patience`: the timeout of that, and then of each read and each write.
     ///
     /// # Errors
     /// The name is not known, or no connection came about in that time.
@@ -14,7 +14,7 @@ pub trait Peers: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// The node of a cluster that this server is, if it is one.
+    /// Returns the node of a cluster that this server is, if it is one.
     fn own_node(&self) -> Option<OwnNode> {
         None
     }
@@ -24,52 +24,52 @@ pub trait Peers: Send + Sync {
         false
     }
 
-    /// The slots that move, as a snapshot for a replica has them; empty: none does.
+    /// Returns the slots that move, as a snapshot for a replica has them; empty: none does.
     fn open_slots(&self) -> String {
         String::new()
     }
 
-    /// The same, of the primary that this server follows. False: the text is none.
+    /// Takes the slots that move at the primary that this server follows. False: the text is malformed.
     fn take_open_slots(&self, _text: &[u8]) -> bool {
         true
     }
 
-    /// What the node knows of its cluster is in its file when this returns.
+    /// Saves the node's state of its cluster in its file before it returns.
     fn save_node(&self) {}
 }
 
-/// What this server is in its cluster.
+/// This server in its cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnNode {
     /// The node's name.
     pub name: String,
-    /// It follows no other node.
+    /// Whether it follows no other node.
     pub is_primary: bool,
-    /// It has slots, and a vote therefore.
+    /// Whether it has slots, and a vote therefore.
     pub has_vote: bool,
 }
 
 /// Another server, at the other end of a connection.
 pub trait Peer: io::Read + io::Write + Send {
-    /// How long each read and each write may take from now on.
+    /// Sets the timeout of each read and each write.
     ///
     /// # Errors
     /// The system refuses it, as it does a time of zero.
     fn set_patience(&mut self, patience: Duration) -> io::Result<()>;
 
-    /// Whether nobody between here and there can read along.
+    /// Whether the connection is encrypted.
     fn is_encrypted(&self) -> bool {
         false
     }
 
-    /// What ends the connection from another thread, as long as it is there.
+    /// Returns the handle that ends the connection from another thread, as long as it is there.
     fn line(&self) -> Option<Weak<dyn Line>> {
         None
     }
 }
 
-/// What a connection goes over.
+/// The transport of a connection.
 pub trait Line: Send + Sync {
-    /// Nothing is read or written from now on; who waits for that waits no more.
+    /// Ends all reads and writes, also those of threads that wait in one.
     fn hang_up(&self);
 }

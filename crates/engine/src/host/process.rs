@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The process.
 pub trait Process: Send + Sync {
-    /// What INFO says of it.
+    /// Returns the process's description for INFO.
     fn process(&self) -> ProcessInfo {
         ProcessInfo::default()
     }
@@ -15,18 +15,18 @@ pub trait Process: Send + Sync {
     /// Ends the process the hard way (DEBUG SEGFAULT).
     fn crash(&self) {}
 
-    /// Ends the server: all that was to be done before has been done.
+    /// Ends the server, after all its work has been done.
     fn stop(&self) {}
 
-    /// Begins anew as another process with the same number, as the server was called; returns only when that fails.
+    /// Begins anew as another process with the same number, as the server was started; returns only when that fails.
     fn restart(&self) -> io::Error {
         io::ErrorKind::Unsupported.into()
     }
 
-    /// Has the surroundings follow this configuration in what the hook names.
+    /// Applies this configuration to the surroundings, as far as the hook names it.
     ///
     /// # Errors
-    /// What the configuration asks for is not to be had: the text for the client.
+    /// The text for the client: the configuration cannot be applied.
     fn apply(&self, _hook: ServerHook, _config: &Config) -> Result<(), String> {
         Ok(())
     }
@@ -37,9 +37,9 @@ pub trait Process: Send + Sync {
 pub struct ProcessInfo {
     /// Its number.
     pub id: u32,
-    /// Unix time in milliseconds.
+    /// Start of the process, as Unix time in milliseconds.
     pub started_at: UnixMs,
-    /// The same moment by the clock that never goes back.
+    /// Start of the process by the clock that never goes back.
     pub began: SteadyMs,
     /// Name, release and machine of the operating system.
     pub os: String,
@@ -49,7 +49,7 @@ pub struct ProcessInfo {
     pub supervisor: &'static str,
     /// Absolute path of the configuration file; empty when there is none.
     pub config_file: Vec<u8>,
-    /// 40 hexadecimal digits that are this run's own.
+    /// 40 hexadecimal digits that identify this run.
     pub run_id: String,
     /// Processor time that it has used itself so far.
     pub user: Duration,

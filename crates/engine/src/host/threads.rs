@@ -1,4 +1,4 @@
-//! Threads: those that serve clients, and work on others.
+//! Threads: the ones that serve clients, and work on others.
 
 use crate::config::Directive;
 use crate::time::UnixUs;
@@ -15,10 +15,10 @@ pub struct Server {
     pub now_us: UnixUs,
 }
 
-/// Threads. `C`: what work on another thread is done with.
+/// Threads. `C`: the context of work on another thread.
 pub trait Threads<C>: Send + Sync {
-    /// Adds to `left` how many workers there are. Each takes one off when it has done what had reached it before this
-    /// call, the calling one too: those who ask for much are served after others.
+    /// Adds the number of workers to `left`. Each takes one off when it has handled everything that had reached it
+    /// before this call, the calling one too: a client with large requests is served after others.
     fn after_others(&self, _left: &Arc<AtomicUsize>) {}
 
     /// Runs `work` on another thread, on the processors that a directive lists.
@@ -48,8 +48,8 @@ pub trait Threads<C>: Send + Sync {
     }
 }
 
-/// Something that is done on another thread.
+/// Work for another thread.
 pub type Task<C> = Box<dyn FnOnce(&C) + Send>;
 
-/// The same on that of a worker.
+/// Work for the thread of a worker.
 pub type WorkerTask<C> = Box<dyn FnOnce(&C, Server) + Send>;

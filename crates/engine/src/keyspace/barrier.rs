@@ -1,44 +1,45 @@
-//! The barrier: when is nothing running any more that was admitted before a change?
+//! The barrier: it has passed when no command runs any more that was admitted before a change.
 //!
-//! What commands are admitted by is one word of the server
-//! ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)), and with each change of it an [`Epoch`] begins. Each
-//! shard has the number of an epoch in the line of its lock. Nothing runs under that lock that was admitted in an
-//! earlier one: it has changed nothing yet, gives up its locks, and is admitted anew.
+//! Commands are admitted by one word of the server ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)), and
+//! each change of it begins an [`Epoch`]. Each shard has the number of an epoch in the line of its lock. A command that
+//! was admitted in an earlier epoch does not run under that lock: it has changed nothing yet, releases its locks, and
+//! is admitted anew.
 //!
 //! ```text
-//!   who changes:  the word - the gate, taken and given up - for each shard: lock, put the present epoch there, unlock
-//!   who runs:     look at the word, keep its epoch - locks - compare it in each shard - run - unlock
+//!   who changes:  the word - the gate, taken and released - for each shard: lock, put the present epoch there, unlock
+//!   who runs:     look at the word, retain its epoch - locks - compare it in each shard - run - unlock
 //! ```
 //!
-//! A command that has compared before the barrier came to one of its shards keeps that lock until it has ended, and the
-//! barrier waits there. One that compares later sees the number. So when the barrier is through, nothing older runs,
-//! and none begins. That holds for every way to locks:
+//! A command that has compared before the barrier came to one of its shards holds that lock until it has ended, and the
+//! barrier waits there. A command that compares later sees the number. So when the barrier has passed, no older command
+//! runs, and none begins. That holds for every way to locks:
 //!
 //! | way | where it compares |
 //! |---|---|
 //! | one shard, or several | in each of them, when it has all |
 //! | escalated | with the server's word, when it has the gate: the barrier has been there before any shard |
-//! | a script that takes more locks | as it began: one lock, or the gate, it has kept since |
+//! | a script that takes more locks | as it began: one lock, or the gate, it has held since |
 //! | a walk that locks one shard after the other | in each of them; it changes nothing but in one |
 //! | clients that are served, eviction | in each shard, with the epoch in which that was decided |
 //! | expiry, on access and in the background | it decides under the lock, by the word itself |
 //!
-//! What only measures (too little memory, full mailboxes) begins no epoch. A change that makes things milder needs no
-//! barrier: who was admitted since runs also where the shard has seen an earlier epoch.
+//! Reasons that only measure (too little memory, full mailboxes) begin no epoch. A change that makes things milder
+//! needs no barrier: a command that was admitted since also runs where the shard has seen an earlier epoch.
 
 use crate::keyspace::Keyspace;
 use crate::status::deny_reasons::Epoch;
 use smallvec::SmallVec;
 
 impl Keyspace {
-    /// The present epoch.
+    /// Returns the present epoch.
     pub fn epoch(&self) -> Epoch {
         self.persistence_status().deny_reasons().epoch()
     }
 
-    /// The barrier. Goes through the locks, the gate and then those of the shards from `next` on, puts the present
-    /// epoch into each shard, and is true when it has had all. Nothing is running then that was admitted before the
-    /// epoch in which the first call was made. False: a lock is not free yet, and `give_up` says that it takes a while.
+    /// Passes the barrier. Goes through the locks, the gate and then those of the shards from `next` on, puts the
+    /// present epoch into each shard, and returns true when it has had all. No command is running then that was
+    /// admitted before the epoch in which the first call was made. False: a lock is not free yet, and `give_up` says
+    /// that it takes a while.
     pub fn pass_locks(&self, next: &mut usize, give_up: impl Fn() -> bool) -> bool {
         if self.locks().several_unless(&mut SmallVec::new(), || &give_up).is_none() {
             return false;
@@ -154,8 +155,8 @@ mod interleavings {
     /// Ways to locks.
     const COMMANDS: [fn(&mut Keys<'_>); 4] = [|keys| named(keys, &[0]), |keys| named(keys, &[1, 2]), escalated, script];
 
-    /// Commands on every way to their locks, and the background, beside a thread that passes the barrier: it sees what
-    /// stays. `blind`: the way whose command does not compare epochs.
+    /// Commands on every way to their locks, and the background, beside a thread that passes the barrier: after that it
+    /// sees no change. `blind`: the way whose command does not compare epochs.
     fn paused(blind: Option<usize>) {
         let engine = engine();
         let mut others = Vec::new();

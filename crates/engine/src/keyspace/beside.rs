@@ -7,7 +7,7 @@ use crate::keyspace::{Keyspace, Options};
 use std::sync::Arc;
 
 impl Keyspace {
-    /// An empty data set like this one, whose changes nobody hears of.
+    /// Makes an empty data set like this one, whose changes are not announced.
     pub fn beside(&self) -> Keyspace {
         let (shards, databases) = (self.locks.len(), self.databases);
         let counts_slots = self.slot_counts.is_on();
@@ -18,15 +18,16 @@ impl Keyspace {
         beside
     }
 
-    /// Takes out all that it has, by shards.
+    /// Takes out all of its data, by shards.
     pub fn take_data(&self) -> Vec<Databases> {
         (0..self.locks.len()).map(|index| std::mem::take(&mut self.locks.one(index).dbs)).collect()
     }
 
-    /// A database of a shard, whose lock is held, has got its table from another data set.
+    /// Updates counts and hints of a database of a shard, whose lock is held, after it has got another data set's
+    /// table.
     pub fn table_came(&self, shard: usize, number: u32, db: &Db) {
         self.keys_came(shard, number, db.table.len());
-        // The background looks what expires in it.
+        // The background looks for expired keys in it.
         self.expires_at(shard, Some(0));
     }
 }

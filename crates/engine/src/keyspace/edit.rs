@@ -1,11 +1,11 @@
 //! The edit guard: the one way to change a key.
 //!
-//! A handler asks for an [`Edit`], looks, changes, and commits. The commit does what every write owes to the
-//! rest of the system, so that no command does it by hand: the dirty count (which puts the command into
-//! the change log), watchers and waiters of the key, the keyspace event. The changes themselves keep the
-//! expiry index in step and send what is dear to free to the background.
+//! A handler asks for an [`Edit`], looks, changes, and commits. The commit announces the change to the rest of the
+//! system, so that no command does it by hand: the dirty count (which puts the command into the change log), watchers
+//! and waiters of the key, the keyspace event. The changes themselves update the expiry index and send values that are
+//! expensive to free to the background.
 //!
-//! An edit that changed something and was not committed is a defect in the handler; debug builds say so.
+//! A handler that changes something and does not commit is defective; debug builds report it.
 
 use crate::Error;
 use crate::clients::tracking::Tracked;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 use structures::entry::{MAX_INLINE, NewValue};
 use structures::hashtable::SlotRef;
 
-/// What becomes of the expiry when a value is replaced.
+/// Treatment of the expiry when a value is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
     /// It stays as it is.
     Keep,
-    /// The key has none any more.
+    /// The key loses it.
     Clear,
-    /// It expires then.
+    /// The key expires then.
     At(UnixMs),
 }
 
@@ -46,9 +46,9 @@ pub struct Edit<'k> {
     key: Key<'k>,
     local: u64,
     origin: Origin,
-    /// Where the entry is, while there is one. Nothing moves it but this edit.
+    /// Place of the entry, while there is one. Only this edit moves it.
     slot_ref: Option<SlotRef>,
-    /// This edit has put an entry in; nobody has looked yet where it is.
+    /// Whether this edit has put an entry in whose place is not known yet.
     fresh: bool,
     changed: bool,
 }
@@ -88,7 +88,7 @@ impl<'k> Edit<'k> {
         self.fresh || self.slot_ref.is_some()
     }
 
-    /// Counts a hit or a miss, as a read does: for commands that also reply what was there.
+    /// Counts a hit or a miss, as a read does: for commands that also reply the old value.
     pub fn count_read(&mut self) {
         match self.slot_ref {
             Some(_) => self.stats.hits += 1,
@@ -99,18 +99,18 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// The value as it is now.
+    /// Returns the value as it is now.
     #[inline]
     pub fn value(&self) -> Option<Value<'_>> {
         self.db.table.at(self.slot_ref()?).map(|found| found.value())
     }
 
-    /// The type of that value.
+    /// Returns the type of that value.
     pub fn kind(&self) -> Option<Type> {
         self.value().map(|value| value.kind())
     }
 
-    /// The string as it is now; None when the key is missing.
+    /// Returns the string as it is now; None when the key is missing.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -119,13 +119,13 @@ impl<'k> Edit<'k> {
         self.value().map(|value| value.as_string()).transpose()
     }
 
-    /// When the key expires.
+    /// Returns the key's expiry.
     pub fn expiry(&self) -> Option<UnixMs> {
         self.db.table.at(self.slot_ref()?)?.expiry().map(|at| UnixMs(at as i64))
     }
 
-    /// Whether an expiry has passed, so that what would get it goes instead. While another server's data is being
-    /// imported, that one decides what goes.
+    /// Whether an expiry has passed, so that a key that would get it is removed instead. While another server's data is
+    /// being imported, that server decides.
     pub fn is_past(&self, expiry: UnixMs) -> bool {
         expiry <= self.origin.expiry_now() && !self.keyspace.is_importing()
     }
@@ -155,7 +155,8 @@ impl<'k> Edit<'k> {
         self.with_bytes_at(0..usize::MAX, min_len, change)
     }
 
-    /// The same for who changes only these of the bytes that are there, and takes none away.
+    /// Gives `change` the string's bytes like [`with_bytes`](Self::with_bytes), of which it changes only these and
+    /// removes none.
     ///
     /// # Errors
     /// [`Error::WrongType`]; nothing was changed.
@@ -231,7 +232,7 @@ impl<'k> Edit<'k> {
         Ok(result)
     }
 
-    /// Puts a collection, changed, in the place of the packed one that it was made of.
+    /// Puts a changed collection in the place of the packed one that it was made of.
     fn with_unpacked<C: Collection, R>(&mut self, mut collection: C, change: impl FnOnce(&mut C) -> R) -> R {
         let result = change(&mut collection);
         if collection.is_empty() {
@@ -239,7 +240,7 @@ impl<'k> Edit<'k> {
             return result;
         }
         let first = collection.next_expiry();
-        // The key keeps its expiry and its access mark.
+        // The key retains its expiry and its access mark.
         self.with_entry(|entry| match collection.packed() {
             Some(bytes) => entry.set_value(NewValue::Packed(bytes)),
             None => entry.set_value(NewValue::Payload(collection.into_object())),
@@ -248,7 +249,7 @@ impl<'k> Edit<'k> {
         result
     }
 
-    /// The collection as it is; None when the key is missing.
+    /// Returns the collection as it is; None when the key is missing.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -283,13 +284,13 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Removes the key and returns its value, for a chunked reply of it. None where that is no object.
+    /// Removes the key and returns its value, for a chunked reply of it. None if it is no object.
     pub fn remove_shared(&mut self) -> Option<Arc<Object>> {
         let object = self.take_entry()?.into_payload()?;
         Some(self.share(object))
     }
 
-    /// Removes the key and returns it with its value and expiry, and who lists it.
+    /// Removes the key and returns it with its value and expiry, and the replies that list it.
     pub fn take(&mut self) -> Option<(KeyEntry, DetachedReplies)> {
         let entry = self.take_entry()?;
         self.db.captures.write_down(&entry);
@@ -321,8 +322,8 @@ impl<'k> Edit<'k> {
         Some(entry)
     }
 
-    /// Puts an entry of this key's name here, with its value, expiry and access mark, in the place of
-    /// what there is. As [`take`](Self::take) and [`renamed`] give them.
+    /// Puts an entry of this key's name here, with its value, expiry and access mark, in the place of the present one.
+    /// [`take`](Self::take) and [`renamed`] return such an entry.
     pub fn put(&mut self, entry: KeyEntry) {
         assert!(entry.key() == self.key.name, "an entry is put under its own name");
         if self.exists() {
@@ -336,15 +337,15 @@ impl<'k> Edit<'k> {
         self.event(EventClass::NEW, "new");
     }
 
-    /// As [`put`](Self::put), of an entry that comes from another name or database, with those who list its value. It
-    /// is as new to eviction.
+    /// As [`put`](Self::put), for an entry that comes from another name or database, with the replies that list its
+    /// value. Eviction treats it as new.
     pub fn put_with(&mut self, mut entry: KeyEntry, readers: DetachedReplies) {
         entry.set_meta(self.keyspace.access_clock(self.origin.now).fresh());
         self.put(entry);
         self.db.streamed_replies.attach(self.db_index, self.key.name, readers);
     }
 
-    /// The key was given an expiry that has passed: it goes at once, and counts as expired. This is the whole
+    /// Removes the key at once, which was given an expiry that has passed, and counts it as expired. This is the whole
     /// change; the log gets the removal.
     pub fn expire_at_once(mut self) {
         if self.remove() {
@@ -355,30 +356,31 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// The change log gets these commands instead of the client's. The closure runs only when there is a log.
+    /// Puts these commands into the change log instead of the client's. The closure runs only when there is a log.
     pub fn log_as(&mut self, records: impl FnOnce() -> Vec<Record>) {
         if self.keyspace.has_log() {
             self.effects.rare().logged = Logged::As(records());
         }
     }
 
-    /// The change is complete: one more for the dirty count, and `name` for those who listen to `class`.
+    /// Completes the change: counts one change, and publishes `name` to listeners of `class`.
     pub fn commit(self, class: EventClass, name: &'static str) {
         self.commit_many(1, class, name);
     }
 
-    /// The same for a change that counts as `changes`.
+    /// Completes a change that counts as `changes`.
     pub fn commit_many(mut self, changes: u64, class: EventClass, name: &'static str) {
         self.settle(changes);
         self.event(class, name);
     }
 
-    /// So many elements were given an expiry that has passed, and removed: they count as expired.
+    /// Counts elements as expired that were given an expiry that has passed, and were removed.
     pub fn count_expired_elements(&mut self, count: usize) {
         self.stats.expired_elements += count as u64;
     }
 
-    /// So many elements of the collection were found to be over while it was changed: that is told before the change.
+    /// Counts elements of the collection that had expired when it was changed, and publishes their event before the
+    /// change's.
     pub fn elements_expired(&mut self, count: usize) {
         if count > 0 {
             self.count_expired_elements(count);
@@ -389,7 +391,7 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// One of several events of a change that is committed afterwards.
+    /// Publishes one of several events of a change that is committed afterwards.
     #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str) {
         if self.keyspace.wants_event(class) {
@@ -403,8 +405,8 @@ impl<'k> Edit<'k> {
         self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
     }
 
-    /// The same for a change of what a key has beside its value, as a stream has groups: who watches the key or has a
-    /// copy of it does not hear of that, only who waits for it.
+    /// Completes a change of data beside the value, such as a stream's groups: clients that wait for the key are woken,
+    /// clients that watch it or have a copy of it are not notified.
     pub fn commit_beside(mut self, changes: u64, event: Option<(EventClass, &'static str)>) {
         if self.fresh {
             self.settle(changes);
@@ -419,12 +421,12 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// The change is complete and tells nobody but watchers: for changes that have no event of their own.
+    /// Completes a change and notifies watchers alone: for changes that have no event of their own.
     pub fn commit_silently(mut self, changes: u64) {
         self.settle(changes);
     }
 
-    /// What was lent to be changed is what it was before: there is nothing to commit.
+    /// Marks that the key is as it was before: there is nothing to commit.
     pub fn unchanged(mut self) {
         self.changed = false;
     }
@@ -439,7 +441,7 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Those hear of the change who watch the key, have a copy of it or wait for it.
+    /// Notifies the clients that watch the key, have a copy of it or wait for it.
     #[cold]
     fn alert(&mut self) {
         let exists = self.exists();
@@ -450,7 +452,7 @@ impl<'k> Edit<'k> {
         self.wake();
     }
 
-    /// Those who wait for the key look at it again, also when it is gone: some wait for that.
+    /// Wakes the clients that wait for the key, also when it is gone: some wait for that.
     fn wake(&mut self) {
         if self.db.wait_queues.is_waited_for(self.key.name) {
             self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
@@ -512,7 +514,7 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Tells those who are listing the value that it will not stay as it is.
+    /// Lets replies that list the value read the rest of it before it changes.
     #[inline]
     fn before_change(&mut self) {
         if !self.db.streamed_replies.is_empty()
@@ -522,21 +524,21 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// Frees an object that was taken out of the key, or leaves it to those who are reading it.
+    /// Frees an object that was taken out of the key, or leaves it to the replies that are reading it.
     pub fn discard(&mut self, object: Object) {
         if let Some(object) = self.db.leave_behind(self.key.name, object) {
             self.effects.discard(object);
         }
     }
 
-    /// Leaves an object that was taken out of the key to those who are reading it, of whom the caller is one.
+    /// Leaves an object that was taken out of the key to the replies that are reading it, the caller among them.
     pub fn share(&mut self, object: Object) -> Arc<Object> {
         let object = Arc::new(object);
         self.db.share(self.key.name, &object);
         object
     }
 
-    /// An entry was put in, with its expiry and the earliest of its elements.
+    /// Counts an entry that was put in, with its expiry and the earliest of its elements.
     #[inline]
     fn came(&mut self, expiry: Option<u64>, first: Option<u64>) {
         let shard = self.key.hash.shard();
@@ -550,7 +552,7 @@ impl<'k> Edit<'k> {
         self.fresh = true;
     }
 
-    /// The key's expiry has changed.
+    /// Updates the index for a changed expiry of the key.
     #[inline]
     fn key_due(&mut self, old: Option<u64>, new: Option<u64>) {
         self.db.expiry.keys.change(old, new, self.local);
@@ -560,14 +562,14 @@ impl<'k> Edit<'k> {
         }
     }
 
-    /// The earliest expiry of the key's elements has changed.
+    /// Updates the index for a changed earliest expiry of the key's elements.
     #[inline]
     fn elements_due(&mut self, old: Option<u64>, new: Option<u64>) {
         self.db.expiry.elements.change(old, new, self.local);
         self.keyspace.expires_at(self.key.hash.shard(), new);
     }
 
-    /// Where the entry is, if there is one.
+    /// Returns the place of the entry, if there is one.
     #[inline]
     fn slot_ref(&self) -> Option<SlotRef> {
         if self.fresh { self.fresh_slot_ref() } else { self.slot_ref }
@@ -582,8 +584,8 @@ impl<'k> Edit<'k> {
         self.with_entry_at(None, change)
     }
 
-    /// For what a key has beside its value, and to put another value in the place of that, which is then
-    /// [discarded](Self::discard) as it was.
+    /// Changes data that a key has beside its value, or replaces its value; the old value is [discarded](Self::discard)
+    /// as it was.
     fn with_head<R>(&mut self, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
         let Db { table, captures, .. } = &mut *self.db;
@@ -596,7 +598,7 @@ impl<'k> Edit<'k> {
         Some(table.at_mut(slot_ref)?.update(change))
     }
 
-    /// `bytes`: those of a string that change.
+    /// Changes the entry. `bytes`: the bytes of a string that change.
     fn with_entry_at<R>(&mut self, bytes: Option<&Range<usize>>, change: impl FnOnce(&mut KeyEntry) -> R) -> Option<R> {
         let slot_ref = self.slot_ref()?;
         let Db { table, captures, .. } = &mut *self.db;
@@ -610,7 +612,7 @@ impl<'k> Edit<'k> {
     }
 }
 
-/// The entry under another name.
+/// Returns the entry under another name.
 pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
     let (expiry, meta) = (entry.expiry(), entry.meta());
     let value = match entry.value() {
@@ -625,7 +627,7 @@ pub fn renamed(entry: KeyEntry, name: &[u8]) -> KeyEntry {
     KeyEntry::new(name, value, expiry, meta)
 }
 
-/// A copy of the entry under another name, with an access mark of its own.
+/// Returns a copy of the entry under another name, with an access mark of its own.
 pub fn copied(entry: &KeyEntry, name: &[u8], meta: u32, each: &dyn Fn()) -> KeyEntry {
     let value = match entry.value() {
         Value::Inline(bytes) => NewValue::Inline(bytes),

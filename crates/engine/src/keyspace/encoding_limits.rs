@@ -27,7 +27,7 @@ pub struct EncodingLimits {
 }
 
 impl EncodingLimits {
-    /// The numbers of this configuration.
+    /// Makes the limits of this configuration.
     pub fn new(config: &Config) -> Self {
         let packing = EncodingLimits {
             list_fill: AtomicI64::new(0),
@@ -67,7 +67,7 @@ impl EncodingLimits {
         set(&self.stream_entries, Directive::STREAM_NODE_MAX_ENTRIES);
     }
 
-    /// Those of lists.
+    /// Returns the limits of lists.
     #[inline]
     pub fn list(&self) -> Rules {
         Rules {
@@ -77,19 +77,19 @@ impl EncodingLimits {
         }
     }
 
-    /// List elements of this many bytes get a node of their own; 0: those that no node may hold (DEBUG
+    /// Sets the size from which list elements get a node of their own; 0: elements that no node may hold (DEBUG
     /// QUICKLIST-PACKED-THRESHOLD).
     pub fn set_large_list_elements(&self, bytes: usize) {
         self.list_large_from.store(bytes, Relaxed);
     }
 
-    /// Those of hashes.
+    /// Returns the limits of hashes.
     #[inline]
     pub fn hash(&self) -> hash::Limits {
         hash::Limits { fields: self.hash_fields.load(Relaxed), bytes: self.hash_bytes.load(Relaxed) }
     }
 
-    /// Those of sets.
+    /// Returns the limits of sets.
     #[inline]
     pub fn set(&self) -> set::Limits {
         set::Limits {
@@ -99,20 +99,20 @@ impl EncodingLimits {
         }
     }
 
-    /// Those of sorted sets.
+    /// Returns the limits of sorted sets.
     #[inline]
     pub fn sorted_set(&self) -> sorted_set::Limits {
         let (members, bytes) = (self.sorted_set_members.load(Relaxed), self.sorted_set_bytes.load(Relaxed));
         sorted_set::Limits { members, bytes }
     }
 
-    /// Those of streams.
+    /// Returns the limits of streams.
     #[inline]
     pub fn stream(&self) -> stream::Limits {
         stream::Limits { bytes: self.stream_bytes.load(Relaxed), entries: self.stream_entries.load(Relaxed) as u64 }
     }
 
-    /// Bytes that a sparse HyperLogLog may have.
+    /// Returns the bytes that a sparse HyperLogLog may have.
     pub fn hll_sparse_max_bytes(&self) -> usize {
         self.hll_sparse_bytes.load(Relaxed)
     }

@@ -1,7 +1,7 @@
-//! The keyspace in numbers for who never waits: a shard whose lock is not free at this moment is told of as it was seen
-//! last, but for what is known of it without its lock.
+//! Statistics of the keyspace for threads that never wait: a shard whose lock is not free at this moment is reported as
+//! it was seen last, except for numbers that are known without its lock.
 //!
-//! What is kept of a shard is a few numbers for each database that has something there.
+//! A few numbers are stored of each database that has keys in a shard.
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::keyspace_stats::{DbOverview, Overview};
@@ -9,7 +9,7 @@ use crate::keyspace::shard::{LOW, Shard};
 use crate::time::UnixMs;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What was seen of all shards last.
+/// Numbers of all shards when they were last seen.
 pub struct Glances(Box<[Glance]>);
 
 /// One shard, as it was seen last.
@@ -23,7 +23,7 @@ struct Glance {
 }
 
 impl Glances {
-    /// Nothing was seen yet.
+    /// Makes numbers before the first look.
     pub fn new(keyspace: &Keyspace) -> Glances {
         Glances(vec![Glance::default(); keyspace.locks().len()].into_boxed_slice())
     }
@@ -69,7 +69,7 @@ impl Glance {
         }
     }
 
-    /// The lock is another's: only the keys are counted.
+    /// Counts the keys of a shard whose lock another thread holds.
     fn count_keys(&mut self, keyspace: &Keyspace, index: usize) {
         for number in 0..LOW as u32 {
             let Some(keys) = keyspace.shard_len(index, number) else { continue };

@@ -5,7 +5,7 @@
 //!   Locks        what a command has:         index, one lock in place  |  others     one of the two
 //! ```
 //!
-//! Nearly all commands have one lock. It lies apart, so that it is given up in place and not moved to be dropped.
+//! Nearly all commands have one lock. It lies apart, so that it is released in place and not moved to be dropped.
 
 use crate::data::key_hash::KeyHash;
 use crate::keyspace::Keyspace;
@@ -22,39 +22,40 @@ use std::cell::Cell;
 pub enum HeldLocks<'e> {
     /// None for longer than a step: commands without keys, walks over the keyspace.
     Nothing,
-    /// That of the shard with this number.
+    /// The lock of the shard with this number.
     One(usize, MutexGuard<'e, Shard>),
-    /// Those of some shards.
+    /// The locks of some shards.
     Several(Box<Several<'e, Shard>>),
-    /// The right to any, and those that were taken by it.
+    /// The right to any lock, and the locks that were taken by it.
     Anything(Box<Escalated<'e, Shard, Lengths>>),
 }
 
-/// What a command does about a lock that is not free, as long as it has changed nothing.
+/// Timeout of a command for a lock that is not free, as long as it has changed nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LockTimeout {
     /// It waits, unless a script keeps the server busy.
     #[default]
     Long,
-    /// It waits for half a millisecond for each, and not at all once a script has run for so long, which may have the
-    /// lock: it is run again later.
+    /// It waits for half a millisecond for each, and not at all once a script has run for so long, which may hold the
+    /// lock: it is retried later.
     Short,
-    /// It has been run so often in vain, and wants to be through in the end: of several locks it waits longer for each.
+    /// It was retried so often in vain, and has to finish in the end: of several locks it waits longer for each.
     Tried(u8),
     /// As [`Short`](Self::Short), while another one of the same thread has waited already: it hardly waits.
     None,
 }
 
-/// Nanoseconds that a command with little patience waits for a lock. The holder may be in a call that does not look at
+/// Nanoseconds that a command with a short timeout waits for a lock. The holder may be in a call that does not look at
 /// the clock, or have no processor.
 const SHORT_WAIT: u64 = 500_000;
-/// As often that time doubles: up to what it takes until one who has a lock and no processor has one again. In others
-/// of so many tries it stays as it is: who has the lock then is in a long call, and the thread has others to serve.
+/// Retries after which that time doubles: up to the time that a holder without a processor needs to get one again. In
+/// the other retries, of so many, the short time applies: the holder is in a long call then, and the thread has other
+/// clients to serve.
 const DOUBLINGS: u8 = 4;
 const TRIES: u8 = 16;
 
 impl LockTimeout {
-    /// Whether it is at its end.
+    /// Whether a script that runs for long ends the wait.
     pub fn is_over(self, keyspace: &Keyspace) -> bool {
         match self {
             LockTimeout::Long => keyspace.scripts().is_busy(),
@@ -62,7 +63,8 @@ impl LockTimeout {
         }
     }
 
-    /// That of the next try, after one in vain. `first`: no other of the same thread is to be tried before.
+    /// Returns the timeout of the next try, after one in vain. `first`: whether it is the first of its thread to be
+    /// tried.
     pub fn after_failure(self, first: bool) -> LockTimeout {
         match self {
             LockTimeout::Long => LockTimeout::Long,
@@ -72,13 +74,13 @@ impl LockTimeout {
         }
     }
 
-    /// What a wait for one lock asks now and then: whether it has lasted long enough, from now on.
+    /// Returns the check of a wait for one lock: whether it has lasted long enough, from now on.
     #[inline(always)]
     pub fn from_now(self, keyspace: &Keyspace) -> impl Fn() -> bool {
         self.wait(keyspace, SHORT_WAIT)
     }
 
-    /// The same of who wants more than this lock, and gives those back that it has.
+    /// Returns the check of a wait for one lock of several, where the command releases the locks that it has.
     pub fn among_several(self, keyspace: &Keyspace) -> impl Fn() -> bool {
         self.wait(keyspace, self.nanos_among_several())
     }
@@ -94,7 +96,7 @@ impl LockTimeout {
         move || self.is_over(keyspace) || self != LockTimeout::Long && self.has_waited(keyspace, nanos, &since)
     }
 
-    /// Whether this was asked for the first time so long ago.
+    /// Whether this was first called so long ago.
     #[cold]
     fn has_waited(self, keyspace: &Keyspace, nanos: u64, since: &Cell<Option<Nanos>>) -> bool {
         if self == LockTimeout::None {
@@ -114,7 +116,7 @@ impl<'e> HeldLocks<'e> {
         HeldLocks::keys_unless(keyspace, hashes, |_| || false).unwrap_or(HeldLocks::Nothing)
     }
 
-    /// The same; None when that takes more patience.
+    /// Locks the shards of these keys; None when it times out.
     #[inline(always)]
     pub fn keys_with(
         keyspace: &'e Keyspace,
@@ -127,7 +129,8 @@ impl<'e> HeldLocks<'e> {
         })
     }
 
-    /// `begin`: called at the beginning of each wait for a lock; what it returns tells when to give that wait up.
+    /// Locks the shards of these keys. `begin`: called at the beginning of each wait for a lock; its result says when
+    /// that wait times out.
     #[inline(always)]
     fn keys_unless<G: Fn() -> bool>(
         keyspace: &'e Keyspace,
@@ -141,8 +144,8 @@ impl<'e> HeldLocks<'e> {
         HeldLocks::many(keyspace, hashes, begin)
     }
 
-    /// Whether what was admitted in this epoch may run under these locks. Who takes the gate for itself, and later any
-    /// shard, looks at the server's epoch: the [barrier](Keyspace::pass_locks) waits at the gate first.
+    /// Whether a command that was admitted in this epoch may run under these locks. A command that takes the gate, and
+    /// later any shard, compares the server's epoch: the [barrier](Keyspace::pass_locks) waits at the gate first.
     #[inline(always)]
     pub fn admit(&self, keyspace: &Keyspace, epoch: Epoch) -> bool {
         match self {
@@ -184,7 +187,7 @@ impl<'e> HeldLocks<'e> {
     }
 }
 
-/// The same as a command has them.
+/// [`HeldLocks`] in the form in which a command has them.
 pub(crate) struct Locks<'e> {
     index: usize,
     one: Option<MutexGuard<'e, Shard>>,
@@ -215,19 +218,19 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard whose lock is held alone, with its number.
+    /// Returns the shard whose lock is held alone, with its number.
     #[inline(always)]
     pub fn single(&self) -> Option<(usize, &Shard)> {
         Some((self.index, self.one.as_deref()?))
     }
 
-    /// The same, to be changed.
+    /// Returns the shard whose lock is held alone, to change it, with its number.
     #[inline(always)]
     pub fn single_mut(&mut self) -> Option<(usize, &mut Shard)> {
         Some((self.index, self.one.as_deref_mut()?))
     }
 
-    /// Calls this for every shard that is locked.
+    /// Calls `visit` for every shard that is locked.
     #[inline(always)]
     pub fn each_mut(&mut self, mut visit: impl FnMut(&mut Shard)) {
         match &mut self.one {
@@ -245,7 +248,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// All shards that are locked in other ways.
+    /// Calls `visit` for all shards that are locked in other ways.
     pub fn each_other(&self, visit: impl FnMut(usize, &Shard)) {
         match &self.others {
             HeldLocks::Several(several) => several.each(visit),
@@ -258,24 +261,24 @@ impl<'e> Locks<'e> {
         self.one.is_none() && matches!(self.others, HeldLocks::Nothing)
     }
 
-    /// Takes over this lock. None may be held yet.
+    /// Takes this lock over. None may be held yet.
     #[inline(always)]
     pub fn begin(&mut self, index: usize, guard: MutexGuard<'e, Shard>) {
         (self.index, self.one) = (index, Some(guard));
     }
 
-    /// Gives up the lock that is held alone; whether there was one.
+    /// Releases the lock that is held alone; returns whether there was one.
     pub fn give_up_only(&mut self) -> bool {
         self.one.take().is_some()
     }
 
-    /// The shard, if its lock is the only one.
+    /// Returns the shard, if its lock is the only one.
     #[inline(always)]
     pub fn only(&mut self, index: usize) -> Option<&mut Shard> {
         self.one.as_deref_mut().filter(|_| self.index == index)
     }
 
-    /// The shard, which is one that the command may touch.
+    /// Returns the shard, which is one that the command may touch.
     #[inline(always)]
     pub fn get(&mut self, index: usize) -> &mut Shard {
         if let Some(guard) = &mut self.one {
@@ -294,7 +297,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard, if it is locked already.
+    /// Returns the shard, if it is locked already.
     pub fn shared(&self, index: usize) -> Option<&Shard> {
         match (&self.one, &self.others) {
             (Some(guard), _) => Some(&**guard).filter(|_| self.index == index),
@@ -304,7 +307,7 @@ impl<'e> Locks<'e> {
         }
     }
 
-    /// The shard, if it is locked or the command has the right to any.
+    /// Returns the shard, if it is locked or the command has the right to any.
     pub fn reach(&mut self, index: usize) -> Option<&mut Shard> {
         match (&mut self.one, &mut self.others) {
             (Some(guard), _) => Some(&mut **guard).filter(|_| self.index == index),
@@ -329,7 +332,7 @@ impl<'e> Locks<'e> {
         matches!(self.others, HeldLocks::Anything(_))
     }
 
-    /// The right to any shard, if these locks come with it.
+    /// Returns the right to any shard, if these locks come with it.
     pub fn any(&mut self) -> Option<&mut Escalated<'e, Shard, Lengths>> {
         match &mut self.others {
             HeldLocks::Anything(any) => Some(any),
@@ -348,7 +351,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
     use std::sync::{Arc, Mutex, OnceLock};
 
-    /// Its clock is read by those who wait: a third of a millisecond passes each time, and a lock becomes free.
+    /// A clock that waiting threads read: a third of a millisecond passes each time, and a lock becomes free.
     #[derive(Default)]
     struct Slow {
         clock: AtomicU64,
@@ -414,7 +417,7 @@ mod tests {
         let (engine, _, hashes) = engine();
         let tagged: Vec<KeyHash> = (0..100).map(|n| engine.hasher().hash(format!("{n}{{tag}}").as_bytes())).collect();
         let shard = tagged[0].shard();
-        // Who is about to take all has the gate.
+        // A thread that is about to take all locks has the gate.
         let all = engine.locks().escalated();
         let held = HeldLocks::keys(&engine, tagged.into_iter());
         assert!(matches!(held, HeldLocks::One(only, _) if only == shard));

@@ -1,8 +1,7 @@
-//! Slots whose keys clients do not see: they are on their way from another node, or another node's already.
+//! Slots whose keys clients do not see: they are on their way from another node, or already belong to one.
 //!
-//! Their keys lie among all others, and commands about a key of such a slot are sent elsewhere. What names no key
-//! (KEYS, SCAN, DBSIZE, RANDOMKEY) passes them over, and so do expiry and eviction: the other node tells what becomes
-//! of them.
+//! Their keys lie among all others, and commands about a key of such a slot are sent elsewhere. Commands that name no
+//! key (KEYS, SCAN, DBSIZE, RANDOMKEY) pass them over, and so do expiry and eviction: the other node decides over them.
 
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The name of what brings some of them.
+/// Name of the migration that brings some of them.
 pub type HiddenName = [u8; 40];
 
 /// See the module's documentation.
@@ -23,7 +22,7 @@ pub struct HiddenSlots {
 
 #[derive(Default)]
 struct Hidden {
-    /// Slots that come together, by the name of what brings them.
+    /// Slots that come together, by the name of the migration.
     coming: BTreeMap<HiddenName, SlotSet>,
     /// Slots of other nodes, whose keys are still to be removed here.
     leaving: SlotSet,
@@ -69,19 +68,18 @@ impl HiddenSlots {
         self.is_any.store(!hidden.coming.is_empty() || !hidden.leaving.is_empty(), Relaxed);
     }
 
-    /// Keys of these slots are hidden from now on.
+    /// Hides the keys of these slots.
     pub fn hide(&self, name: HiddenName, slots: SlotSet) {
         self.change(&slots.clone(), |hidden| _ = hidden.coming.insert(name, slots));
     }
 
-    /// Keys of the slots of that name are as all others.
+    /// Shows the keys of the slots of that name.
     pub fn show(&self, name: &HiddenName) {
         let slots = self.hidden.lock().coming.get(name).cloned().unwrap_or_default();
         self.change(&slots, |hidden| _ = hidden.coming.remove(name));
     }
 
-    /// These slots are this node's: their keys are as all others, of slots that have come and of those that were
-    /// leaving.
+    /// Shows the keys of these slots, which are this node's: slots that have come, and slots that were leaving.
     pub fn show_own(&self, own: &SlotSet) {
         self.change(own, |hidden| {
             hidden.coming.retain(|_, slots| !slots.without(own).is_empty());
@@ -89,22 +87,22 @@ impl HiddenSlots {
         });
     }
 
-    /// Keys of these slots are another node's, and hidden until they are removed.
+    /// Hides the keys of these slots, which are another node's, until they are removed.
     pub fn hide_leaving(&self, slots: &SlotSet) {
         self.change(slots, |hidden| hidden.leaving = hidden.leaving.union(slots));
     }
 
-    /// Keys of these slots are removed.
+    /// Ends the removal of the keys of these slots.
     pub fn end_leaving(&self, slots: &SlotSet) {
         self.change(slots, |hidden| hidden.leaving = hidden.leaving.without(slots));
     }
 
-    /// Slots that leave now.
+    /// Returns the slots that leave now.
     pub fn leaving(&self) -> SlotSet {
         self.hidden.lock().leaving.clone()
     }
 
-    /// The slots that come now, by name.
+    /// Returns the slots that come now, by name.
     pub fn coming(&self) -> Vec<(HiddenName, SlotSet)> {
         match self.is_any() {
             true => self.hidden.lock().coming.iter().map(|(name, slots)| (*name, slots.clone())).collect(),

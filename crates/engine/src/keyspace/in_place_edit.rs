@@ -1,4 +1,4 @@
-//! An edit that is one step, of a key of whose change nobody has to hear, or wants to know what was there.
+//! An edit that is one step, of a key whose change is announced to no client, or of one whose old value is not needed.
 
 use crate::Error;
 use crate::data::event_class::EventClass;
@@ -12,7 +12,7 @@ use crate::propagation::effects::Effects;
 use crate::time::UnixMs;
 use structures::entry::NewValue;
 
-/// What such an edit needs.
+/// Context of such an edit.
 pub(crate) struct InPlaceEdit<'s> {
     pub keyspace: &'s Keyspace,
     pub shard: &'s mut Shard,
@@ -25,9 +25,9 @@ pub(crate) struct InPlaceEdit<'s> {
 }
 
 impl InPlaceEdit<'_> {
-    /// Puts what `change` makes of the key's integer in its place; the expiry stays. None, and nothing is done, where
-    /// there is more to the edit than one step: the key is missing or has expired, its value is not stored as an
-    /// integer, or clients watch the key or wait for it.
+    /// Replaces the key's integer by the result of `change`; the expiry stays. None, and nothing is done, where the
+    /// edit takes more than one step: the key is missing or has expired, its value is not stored as an integer, or
+    /// clients watch the key or wait for it.
     #[inline(always)]
     pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
         self.update(class, |entry| {
@@ -40,7 +40,7 @@ impl InPlaceEdit<'_> {
         })
     }
 
-    /// Lets `change` at the key's collection, which says how many changes it made and what it found. None as for
+    /// Passes the key's collection to `change`, which returns how many changes it made and its result. None as for
     /// [`int`](Self::int), and where the collection has elements that expire, is packed into its entry or being listed,
     /// or `change` leaves it alone. It must leave elements there.
     #[inline(always)]

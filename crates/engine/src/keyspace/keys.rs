@@ -1,4 +1,4 @@
-//! The keyspace as one command sees it: the shards that it has locked, and what it does there.
+//! The keyspace as one command sees it: the shards that it has locked, and its work there.
 //!
 //! Reading goes through [`Keys::find`], writing through an [`Edit`], walking over
 //! everything through [`Keys::each_shard`]. All three work the same whether the command has one shard
@@ -50,24 +50,24 @@ pub struct Keys<'e> {
     /// [`Origin::expiry_now`]
     now: UnixMs,
     used: Used,
-    /// What is read or changed is not marked as used (CLIENT NO-TOUCH).
+    /// Whether reads and changes do not mark keys as used (CLIENT NO-TOUCH).
     no_touch: bool,
     patience: LockTimeout,
-    /// When the command was admitted.
+    /// Epoch in which the command was admitted.
     admitted: Epoch,
-    /// [`logged_to`](Self::logged_to) beyond the shards that are locked now: of locks that were given up since, of
-    /// libraries, and of what the command has logged itself.
+    /// [`logged_to`](Self::logged_to) beyond the shards that are locked now: of locks that were released since, of
+    /// libraries, and of records that the command has logged itself.
     pub(super) seen_to: u64,
     pub(super) own: OwnRecords,
-    /// It has changed libraries, which others see when that is in the log.
+    /// Whether it has changed libraries, which other commands see when that is in the log.
     pub(super) changed_libraries: bool,
-    /// What the command does besides replying.
+    /// Effects of the command besides its reply.
     pub effects: Effects,
 }
 
 impl<'e> Keys<'e> {
-    /// An origin that sees expired data does not mark what it looks at as used: that was done when the command ran
-    /// first.
+    /// Makes the access of a command. An origin that sees expired data does not mark keys as used: that was done when
+    /// the command ran first.
     #[inline(always)]
     pub fn new(keyspace: &'e Keyspace, held: HeldLocks<'e>, db: u32, origin: Origin) -> Self {
         Keys {
@@ -96,12 +96,12 @@ impl<'e> Keys<'e> {
         self.effects.dirty = 0;
     }
 
-    /// All shards.
+    /// Returns all shards.
     pub fn keyspace(&self) -> &'e Keyspace {
         self.keyspace
     }
 
-    /// The time that expiries are compared with, Unix time in milliseconds.
+    /// Returns the time that expiries are compared with, Unix time in milliseconds.
     #[inline(always)]
     pub fn expiry_now(&self) -> UnixMs {
         self.now
@@ -112,12 +112,12 @@ impl<'e> Keys<'e> {
         expiry <= self.now && !self.keyspace.is_importing()
     }
 
-    /// Who asks, and at what time.
+    /// Returns the caller, and the time.
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// A script runs its client's commands from now on, or has ended.
+    /// Sets whether a script runs its client's commands.
     pub fn in_script(&mut self, on: bool) {
         self.origin.asker = match (self.origin.asker, on) {
             (Asker::Client, true) => Asker::Script,
@@ -126,28 +126,28 @@ impl<'e> Keys<'e> {
         };
     }
 
-    /// How a use of a key is marked, if it is.
+    /// Returns how a use of a key is marked, if it is.
     #[inline(always)]
     fn used(&self) -> Option<Used> {
         if self.no_touch { None } else { Some(self.used) }
     }
 
-    /// Whether reads leave the access clock alone (CLIENT NO-TOUCH).
+    /// Sets whether reads leave the access clock alone (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, no_touch: bool) {
         self.no_touch = no_touch || self.origin.asker.sees_expired();
     }
 
-    /// How long the command waits for a lock.
+    /// Sets how long the command waits for a lock.
     pub fn set_patience(&mut self, patience: LockTimeout) {
         self.patience = patience;
     }
 
-    /// How long the command waits for a lock.
+    /// Returns how long the command waits for a lock.
     pub fn patience(&self) -> LockTimeout {
         self.patience
     }
 
-    /// The epoch in which the command was admitted; without it, nobody had to.
+    /// Sets the epoch in which the command was admitted; without one, it needed no admission.
     pub fn set_admitted(&mut self, epoch: Epoch) {
         self.admitted = epoch;
     }
@@ -157,7 +157,7 @@ impl<'e> Keys<'e> {
         self.keyspace.epoch() <= self.admitted
     }
 
-    /// These locks are the command's, unless it must not run any more under them.
+    /// Takes these locks over, unless the command must not run any more under them.
     fn hold_admitted(&mut self, held: HeldLocks<'e>) -> Result<(), Error> {
         if !held.admit(self.keyspace, self.admitted) {
             return Err(Error::WouldBlock);
@@ -166,28 +166,28 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// From now on nothing runs in the shards that are locked that was admitted before the present epoch.
+    /// Enters the present epoch: commands that were admitted before do not run in the shards that are locked.
     pub fn enter_epoch(&mut self) {
         let epoch = self.keyspace.epoch();
         self.held.each_mut(|shard| shard.enter(epoch));
     }
 
-    /// The database that keys are looked up in from now on.
+    /// Selects the database that keys are looked up in.
     pub fn select(&mut self, db: u32) {
         self.db = db;
     }
 
-    /// The number of the database that the command works in.
+    /// Returns the number of the database that the command works in.
     pub fn db_index(&self) -> u32 {
         self.db
     }
 
-    /// Hashes a name that the command row did not tell of.
+    /// Hashes a name that the command's row did not declare.
     pub fn key<'k>(&self, name: &'k [u8]) -> Key<'k> {
         Key { name, hash: self.keyspace.hasher().hash(name) }
     }
 
-    /// The key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
+    /// Returns the key's entry; counts a hit or a miss and marks the access. An expired key is removed and not found.
     #[inline(always)]
     pub fn find(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         self.lookup(key, self.used(), true)
@@ -199,13 +199,13 @@ impl<'e> Keys<'e> {
         self.lookup(key, None, true)
     }
 
-    /// As [`lookup_no_touch`](Self::lookup_no_touch), but nobody is told of a miss: for commands that ask how a key is
-    /// kept (OBJECT).
+    /// As [`lookup_no_touch`](Self::lookup_no_touch), but a miss has no event: for commands that ask how a key is
+    /// stored (OBJECT).
     pub fn lookup_no_notify(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         self.lookup(key, None, false)
     }
 
-    /// Not inlined: handlers are small and this is not.
+    /// Looks a key up. Not inlined: handlers are small and this is not.
     #[inline(never)]
     fn lookup(&mut self, key: Key<'_>, used: Option<Used>, tells: bool) -> Option<Found<'_>> {
         let (index, local) = place(key);
@@ -245,7 +245,7 @@ impl<'e> Keys<'e> {
         Some(found)
     }
 
-    /// The key's entry, without leaving a trace of the look: no statistics, no access clock.
+    /// Returns the key's entry, without a trace of the look: no statistics, no access clock.
     pub fn lookup_no_stats(&mut self, key: Key<'_>) -> Option<Found<'_>> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
@@ -265,21 +265,21 @@ impl<'e> Keys<'e> {
         shard.dbs[self.db].table.find(local, |entry| entry.key() == key.name)
     }
 
-    /// The value of a key that this command has [found](Self::find) before, without another trace: for commands that
-    /// read several keys at the same time. What has expired since is still there.
+    /// Returns the value of a key that this command has [found](Self::find) before, without another trace: for commands
+    /// that read several keys at the same time. A key that has expired since is still there.
     pub fn together(&self, key: Key<'_>) -> Option<Value<'_>> {
         let (index, local) = place(key);
         let found = self.held.shared(index)?.dbs[self.db].table.find(local, |entry| entry.key() == key.name)?;
         Some(found.value())
     }
 
-    /// The key's value, or None.
+    /// Returns the key's value, or None.
     #[inline(always)]
     pub fn value(&mut self, key: Key<'_>) -> Option<Value<'_>> {
         self.find(key).map(|found| found.value())
     }
 
-    /// The key's string, or None.
+    /// Returns the key's string, or None.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -288,7 +288,7 @@ impl<'e> Keys<'e> {
         self.value(key).map(|value| value.as_string()).transpose()
     }
 
-    /// The key's collection, or None.
+    /// Returns the key's collection, or None.
     ///
     /// # Errors
     /// [`Error::WrongType`].
@@ -297,7 +297,7 @@ impl<'e> Keys<'e> {
         self.value(key).map(|value| value.as_collection::<C>()).transpose()
     }
 
-    /// The right to change a key, which is marked as used; nothing else happens until something is changed and
+    /// Returns the right to change a key, which is marked as used; nothing else happens until something is changed and
     /// committed.
     #[inline]
     pub fn edit<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
@@ -312,7 +312,7 @@ impl<'e> Keys<'e> {
         Edit::new(self.keyspace, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
-    /// The same for a command that removes the key whether it has expired or not: that is a removal like others.
+    /// Returns the right to change a key, expired or not, for a command that removes it: that is a removal like others.
     pub fn edit_stale<'k>(&'k mut self, key: Key<'k>) -> Edit<'k> {
         let (index, local) = place(key);
         let shard = self.held.get(index);
@@ -320,12 +320,12 @@ impl<'e> Keys<'e> {
         Edit::new(self.keyspace, shard, &mut self.effects, self.db, key, local, slot_ref, self.origin)
     }
 
-    /// The right to put a result in the place of whatever the key holds, or, where it `is_empty`, to take that away.
+    /// Returns the right to replace whatever the key holds by a result, or, where it `is_empty`, to remove it.
     pub fn edit_for_result<'k>(&'k mut self, key: Key<'k>, is_empty: bool) -> Edit<'k> {
         if is_empty { self.edit_stale(key) } else { self.edit(key) }
     }
 
-    /// An edit that is one step, where the key's shard is the only one that is locked.
+    /// Returns an edit that is one step, where the key's shard is the only one that is locked.
     #[inline(always)]
     fn in_place_edit<'k>(&'k mut self, key: Key<'k>) -> Option<InPlaceEdit<'k>> {
         let used = self.used();
@@ -341,7 +341,7 @@ impl<'e> Keys<'e> {
         })
     }
 
-    /// [`InPlaceEdit::int`]
+    /// See [`InPlaceEdit::int`].
     #[inline(always)]
     pub fn update_int(
         &mut self,
@@ -352,7 +352,7 @@ impl<'e> Keys<'e> {
         self.in_place_edit(key)?.int(class, change)
     }
 
-    /// [`InPlaceEdit::collection`]
+    /// See [`InPlaceEdit::collection`].
     #[inline(always)]
     pub fn update<C: Collection, R>(
         &mut self,
@@ -363,7 +363,7 @@ impl<'e> Keys<'e> {
         self.in_place_edit(key)?.collection(class, change)
     }
 
-    /// Something happened to a key that no edit covers.
+    /// Publishes an event of a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
         notify(self.keyspace, &mut self.effects, self.db, class, name, key);
     }
@@ -378,8 +378,8 @@ impl<'e> Keys<'e> {
             .try_for_each(|index| self.with_shard(index, |shard, effects| visit(index, shard, effects)))
     }
 
-    /// One shard, locked for the call if it is not held already. Only for commands without declared keys:
-    /// who holds a few locks must not wait for another.
+    /// Visits one shard, locked for the call if it is not held already. Only for commands without declared keys: a
+    /// command that holds a few locks must not wait for another.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -401,7 +401,7 @@ impl<'e> Keys<'e> {
         let before = guard.logged_to;
         let result = visit(&mut guard, &mut self.effects);
         keyspace.settle_lengths(index, &guard);
-        // The lock is given up here, and what had expired must be in the log before another command's change to it.
+        // The lock is released here, and expired keys must be in the log before another command's change to them.
         keyspace.record_expired(&mut guard, &mut self.effects);
         let after = guard.logged_to;
         drop(guard);
@@ -410,7 +410,7 @@ impl<'e> Keys<'e> {
         Ok(result)
     }
 
-    /// Keys of the command's database in a shard, without locking that but where only the shard can tell.
+    /// Returns the keys of the command's database in a shard, which is locked only where it alone has the number.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -434,24 +434,24 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// The ticket waits at all of its keys, whose locks must be held.
+    /// Puts the ticket at all of its keys, whose locks must be held.
     pub fn wait(&mut self, ticket: &Arc<Ticket>) {
         for key in ticket.keys() {
             self.wait_queues(key.db, key.hash).wait(&key.name, ticket);
         }
     }
 
-    /// The queues that a key of this hash is in.
+    /// Returns the queues that a key of this hash is in.
     pub(crate) fn wait_queues(&mut self, db: u32, hash: KeyHash) -> &mut WaitQueues {
         &mut self.shard_at(hash).dbs[db].wait_queues
     }
 
-    /// The shard of a key whose lock is held.
+    /// Returns the shard of a key whose lock is held.
     pub fn shard_at(&mut self, hash: KeyHash) -> &mut Shard {
         self.held.get(hash.shard())
     }
 
-    /// The shard of this key, locked for the call if the command holds nothing.
+    /// Visits the shard of this key, locked for the call if the command holds nothing.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -484,8 +484,8 @@ impl<'e> Keys<'e> {
         self.hold_admitted(HeldLocks::Anything(Box::new(any)))
     }
 
-    /// Everything in the place of the locks that the row asked for. Only before anything was looked at: others
-    /// may come in between. Who runs inside of another command has the locks that it needs.
+    /// Locks everything in the place of the locks that the row asked for. Only before anything was looked at: other
+    /// commands may come in between. A command that runs inside of another one has the locks that it needs.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -496,7 +496,7 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// The shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
+    /// Locks the shards of these keys in the place of the lock that the row asked for; as [`broaden`](Self::broaden).
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -507,8 +507,8 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// Gives up what is held for the right to any shard; each is locked when it is [taken](Self::take) or reached for.
-    /// Others may come in between.
+    /// Releases all locks for the right to any shard; each is locked when it is [taken](Self::take) or reached for.
+    /// Other commands may come in between.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -524,18 +524,18 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// The libraries of functions as the command sees them.
+    /// Returns the libraries of functions as the command sees them.
     #[inline]
     pub fn libraries(&self) -> SeenLibraries<'e> {
         self.keyspace.scripts().libraries_seen(self.changed_libraries)
     }
 
     /// Makes the change of the libraries that `plan` finds to be possible, with the right to any lock, which stays with
-    /// the command until it has been logged. Others see it from then on. It counts as one change. Only for commands
-    /// that hold nothing, or hold all that they may need.
+    /// the command until it has been logged. Other commands see it from then on. It counts as one change. Only for
+    /// commands that hold nothing, or hold all that they may need.
     ///
     /// # Errors
-    /// Those of `plan`, and [`Error::WouldBlock`].
+    /// The error of `plan`; [`Error::WouldBlock`].
     pub fn change_libraries(
         &mut self,
         plan: impl FnOnce(&Libraries) -> Result<LibraryChange, Error>,
@@ -550,14 +550,14 @@ impl<'e> Keys<'e> {
         Ok(())
     }
 
-    /// Locks a shard, for who has the right to any; false if that takes more patience.
+    /// Locks a shard, for a command with the right to any; false if it times out.
     pub fn take(&mut self, index: usize) -> bool {
         let (keyspace, patience) = (self.keyspace, self.patience);
         self.held.any().is_some_and(|any| any.take(index, patience.among_several(keyspace)))
     }
 
-    /// Adds a shard to those that are locked, without giving any of them up, for who has claimed that or has the right
-    /// to any. Calls `meanwhile` now and then while it waits.
+    /// Adds a shard to the locked ones, without releasing any of them, for a command that has claimed that or has the
+    /// right to any. Calls `meanwhile` now and then while it waits.
     pub fn add(&mut self, claim: Option<&GrowRight<'_>>, index: usize, mut meanwhile: impl FnMut()) {
         let locks = self.keyspace.locks();
         let mut several = match (self.held.take(), claim) {
@@ -581,15 +581,16 @@ impl<'e> Keys<'e> {
         self.held = Locks::of(HeldLocks::Several(several));
     }
 
-    /// Gives up the locks. What is left to do without them is in the effects.
+    /// Releases the locks. Returns the effects, which are carried out without locks.
     #[inline(always)]
     pub fn release(mut self) -> Effects {
         self.unlock();
         self.effects
     }
 
-    /// The same, for those who go on, with other locks or without. Every change ends in one of the two: from then
-    /// on keys that have gone are not [counted](crate::keyspace::shard_words) any more.
+    /// Releases the locks of a command that continues, with other locks or without. Every change ends in this function
+    /// or in [`release`](Self::release): from then on removed keys are not [counted](crate::keyspace::shard_words) any
+    /// more.
     #[inline(always)]
     pub fn unlock(&mut self) {
         match self.held.single() {
@@ -599,7 +600,7 @@ impl<'e> Keys<'e> {
         self.held.release();
     }
 
-    /// Ends what was changed under other locks than one.
+    /// Ends changes under other locks than one.
     #[inline(never)]
     fn settle_others(&mut self) {
         self.held.each_other(|index, shard| self.keyspace.settle_lengths(index, shard));
@@ -633,13 +634,13 @@ fn notify(keyspace: &Keyspace, effects: &mut Effects, db: u32, class: EventClass
     }
 }
 
-/// The key's shard, and its hash there.
+/// Returns the key's shard, and its hash there.
 #[inline(always)]
 fn place(key: Key<'_>) -> (usize, u64) {
     (key.hash.shard(), key.hash.local())
 }
 
-/// Where the key's entry lies. One whose time has come is removed first.
+/// Returns the place of the key's entry. An expired one is removed first.
 #[inline]
 fn live_slot_ref(
     keyspace: &Keyspace,

@@ -1,8 +1,8 @@
-//! The keyspace in numbers, for INFO and MEMORY: what its tables hold and what they take up, database by database.
+//! Statistics of the keyspace, for INFO and MEMORY: the contents and the sizes of its tables, database by database.
 //!
 //! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command
-//! holds all locks. Nobody waits long for one: of a shard that another command has for long, the keys are counted, and
-//! its statistics are those that were seen last.
+//! holds all locks. No command waits long for one: where another command holds a shard for long, its keys are counted,
+//! and its statistics are the ones that were seen last.
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::held_locks::LockTimeout;
@@ -18,11 +18,11 @@ use structures::hashtable::PLACES;
 pub struct Overview {
     /// The sums over all shards.
     pub stats: ShardStats,
-    /// The one that the command works in, and those that something was ever put into.
+    /// The database of the command, and all databases that have ever had keys.
     pub dbs: BTreeMap<u32, DbOverview>,
-    /// Keys that clients who track have read.
+    /// Keys that tracking clients have read.
     pub tracked_keys: usize,
-    /// These clients, counted at each key.
+    /// Tracking clients, counted at each key.
     pub tracked_items: usize,
 }
 
@@ -35,9 +35,9 @@ pub struct DbOverview {
     pub expires: usize,
     /// Keys with elements that have an expiry.
     pub volatile: usize,
-    /// Times left of keys with an expiry together, in milliseconds, by a sample.
+    /// Sum of the times left of keys with an expiry, in milliseconds, by a sample.
     pub(super) left: u128,
-    /// How many keys that sum is of.
+    /// Number of keys in that sum.
     pub(super) left_of: u64,
     /// Places for keys in its tables.
     pub slots: usize,
@@ -53,19 +53,19 @@ pub struct DbOverview {
     pub expiry_bytes: usize,
     /// Keys that clients wait for.
     pub awaited: usize,
-    /// Keys that clients wait for who are told when they go.
+    /// Keys with waiting clients that are notified when they go.
     pub awaited_gone: usize,
     /// Keys that clients watch.
     pub watched: usize,
 }
 
-/// TtlIndex at either end of a shard's order that the mean looks at.
+/// Entries at either end of a shard's order from which the mean is computed.
 const TTL_SAMPLE: usize = 16;
 /// Bytes of a bucket.
 const BUCKET: usize = 64;
 
 impl Overview {
-    /// What a command sees of all shards.
+    /// Collects the numbers of all shards for a command.
     pub fn of(keys: &mut Keys<'_>) -> Overview {
         let now = keys.expiry_now().0.max(0) as u64;
         let mut overview = Overview::default();
@@ -92,7 +92,7 @@ impl Overview {
         overview
     }
 
-    /// Takes in what is known of a shard without its lock.
+    /// Adds the numbers of a shard that are known without its lock.
     #[cold]
     fn add_unseen(&mut self, keyspace: &Keyspace, index: usize) {
         self.stats.add(&keyspace.last_stats.of(index));
@@ -103,14 +103,14 @@ impl Overview {
         }
     }
 
-    /// The sum of one number over all databases.
+    /// Returns the sum of one number over all databases.
     pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
         self.dbs.values().map(number).sum()
     }
 }
 
 impl DbOverview {
-    /// The part of it that lies in one shard, at `now` (Unix time in milliseconds).
+    /// Returns the part that lies in one shard, at `now` (Unix time in milliseconds).
     pub(super) fn of(db: &Db, now: u64) -> DbOverview {
         let table = db.table.stats();
         let old = table.resize.map_or(0, |(old, moved)| old - moved.min(old));
@@ -151,38 +151,38 @@ impl DbOverview {
         self.watched += other.watched;
     }
 
-    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
+    /// Returns the mean time left of keys with an expiry, in milliseconds, by a sample.
     pub fn mean_ttl(&self) -> u64 {
         self.left.checked_div(u128::from(self.left_of)).unwrap_or(0) as u64
     }
 }
 
-/// What is in one database, summed over the shards.
+/// Contents of one database, summed over the shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DbSummary {
     /// Keys.
     pub keys: usize,
     /// Keys with an expiry.
     pub expires: usize,
-    /// Collections with elements that have one.
+    /// Collections with elements that have an expiry.
     pub volatile: usize,
-    /// Mean time left of these, in milliseconds, by a sample.
+    /// Mean time left of keys with an expiry, in milliseconds, by a sample.
     pub mean_ttl: u64,
 }
 
 impl Keyspace {
-    /// Keys in a database.
+    /// Returns the number of keys in a database.
     pub fn len(&self, db: u32) -> usize {
         let locked = |index| self.locks.one(index).dbs[db].table.len();
         (0..self.locks.len()).map(|index| self.shard_len(index, db).unwrap_or_else(|| locked(index))).sum()
     }
 
-    /// The same without those that clients do not see.
+    /// Returns the keys that clients see in a database.
     pub fn visible_len(&self, db: u32) -> usize {
         self.len(db).saturating_sub(self.hidden_len(db))
     }
 
-    /// What INFO says of a database at `now`, Unix time in milliseconds. Takes each shard's lock once.
+    /// Returns INFO's numbers of a database at `now`, Unix time in milliseconds. Takes each shard's lock once.
     pub fn summary(&self, db: u32, now: UnixMs) -> DbSummary {
         let (mut sum, mut ttl_sum, mut ttl_count) = (DbSummary::default(), 0u128, 0u128);
         for index in 0..self.locks.len() {
@@ -200,12 +200,12 @@ impl Keyspace {
         sum
     }
 
-    /// Statistics of all shards.
+    /// Returns the statistics of all shards.
     pub fn stats(&self) -> ShardStats {
         self.stats_unless(|| false).unwrap_or_default()
     }
 
-    /// The same; None when one is not free and `give_up` says that it will not be soon.
+    /// Returns the statistics of all shards; None when a lock is not free and `give_up` says that it will not be soon.
     pub fn stats_unless(&self, give_up: impl Fn() -> bool) -> Option<ShardStats> {
         let mut sum = ShardStats { dirty: self.persistence_status.elsewhere.load(Relaxed), ..ShardStats::default() };
         for index in 0..self.locks.len() {
@@ -214,7 +214,7 @@ impl Keyspace {
         Some(sum)
     }
 
-    /// Counts anew what no shard counts (CONFIG RESETSTAT), after the shards do.
+    /// Resets the counts that no shard has (CONFIG RESETSTAT), after the shards reset theirs.
     pub fn reset_counts(&self) {
         self.persistence_status.reset_counts();
         self.last_stats.reset();

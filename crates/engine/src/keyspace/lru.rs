@@ -1,4 +1,4 @@
-//! What happens to an entry when it is looked at: the access clock, by time (LRU) or by frequency (LFU).
+//! The mark that an access leaves at an entry: the access clock, by time (LRU) or by frequency (LFU).
 
 use crate::data::value::KeyEntry;
 use crate::time::UnixMs;
@@ -17,7 +17,7 @@ pub enum AccessClock {
         decay: u32,
         /// `lfu-log-factor`.
         log_factor: u32,
-        /// Whether this access counts is drawn with it.
+        /// Random number that decides whether this access counts.
         random: u32,
     },
 }
@@ -26,7 +26,7 @@ pub enum AccessClock {
 const LFU_INIT: u32 = 5;
 
 impl AccessClock {
-    /// The 24 bits of an entry that is written now.
+    /// Returns the 24 bits of an entry that is written now.
     pub fn fresh(self) -> u32 {
         match self {
             AccessClock::Recency(seconds) => seconds,
@@ -34,7 +34,7 @@ impl AccessClock {
         }
     }
 
-    /// The 24 bits after one more access. The counter is Redis's: it decays by one every `decay` minutes and
+    /// Returns the 24 bits after one more access. The counter is Redis's: it decays by one every `decay` minutes and
     /// grows by one with a probability of 1 / (its value * factor + 1).
     pub fn accessed(self, meta: u32) -> u32 {
         match self {
@@ -48,7 +48,7 @@ impl AccessClock {
         }
     }
 
-    /// The 24 bits of an entry that was last used so many seconds ago, or is used so often.
+    /// Returns the 24 bits of an entry that was last used so many seconds ago, or is used so often.
     pub fn marked(self, idle: Option<u64>, frequency: Option<u8>) -> u32 {
         match (self, idle, frequency) {
             (AccessClock::Recency(seconds), Some(idle), _) => {
@@ -59,7 +59,7 @@ impl AccessClock {
         }
     }
 
-    /// The access counter as it has decayed by now (OBJECT FREQ).
+    /// Returns the access counter as it has decayed by now (OBJECT FREQ).
     pub fn frequency(self, meta: u32) -> u32 {
         match self {
             AccessClock::Recency(_) => 0,
@@ -70,7 +70,7 @@ impl AccessClock {
         }
     }
 
-    /// Seconds since the last access (OBJECT IDLETIME).
+    /// Returns the seconds since the last access (OBJECT IDLETIME).
     pub fn idle_seconds(self, meta: u32) -> u32 {
         match self {
             AccessClock::Recency(seconds) => seconds.wrapping_sub(meta) & structures::entry::MAX_META,
@@ -79,7 +79,7 @@ impl AccessClock {
     }
 }
 
-/// How accesses are to be counted; `maxmemory-policy` and the lfu directives decide.
+/// How accesses are counted; `maxmemory-policy` and the lfu directives decide.
 #[derive(Default)]
 pub struct AccessPolicy {
     by_frequency: AtomicBool,
@@ -88,7 +88,7 @@ pub struct AccessPolicy {
 }
 
 impl AccessPolicy {
-    /// Counts accesses by frequency (LFU) or by time (LRU).
+    /// Sets whether accesses are counted by frequency (LFU) or by time (LRU).
     pub fn set(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
         self.by_frequency.store(by_frequency, Relaxed);
         self.decay.store(decay_minutes, Relaxed);
@@ -101,7 +101,7 @@ impl AccessPolicy {
         self.by_frequency.load(Relaxed)
     }
 
-    /// The access clock at `now` (Unix time in milliseconds).
+    /// Returns the access clock at `now` (Unix time in milliseconds).
     #[inline]
     pub fn clock(&self, now: UnixMs) -> AccessClock {
         let seconds = now.seconds() as u64;
@@ -122,18 +122,18 @@ impl AccessPolicy {
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     now: UnixMs,
-    /// Those of [`AccessClock::Recency`].
+    /// Seconds of [`AccessClock::Recency`].
     seconds: u32,
 }
 
 impl Used {
-    /// `now`: Unix time in milliseconds.
+    /// Makes the use of keys at `now`, Unix time in milliseconds.
     #[inline]
     pub fn at(now: UnixMs) -> Self {
         Used { now, seconds: now.seconds() as u32 & structures::entry::MAX_META }
     }
 
-    /// Writes only where the mark changes, which by the second is rare.
+    /// Marks the entry. Writes only where the mark changes, which by the second is rare.
     #[inline(always)]
     pub fn mark(self, access: &AccessPolicy, entry: &KeyEntry) {
         let meta = entry.meta();

@@ -1,9 +1,8 @@
 //! The keys and their values, as one command sees them.
 //!
 //! A key's hash says which shard it lies in; a shard is plain data behind one lock. In: the locks that a command holds,
-//! who asks, and what time it is. Out: values through the view ([`keys`]), and changes through an [`edit`], whose
-//! commit does what every write owes to the rest. It knows no command, and reads no clock but to see how long it waits
-//! for a lock.
+//! its caller, and the time. Out: values through the view ([`keys`]), and changes through an [`edit`], whose commit
+//! announces them to the rest. It knows no command, and reads no clock but to see how long it waits for a lock.
 
 mod barrier;
 mod beside;
@@ -53,8 +52,8 @@ use crate::time::UnixMs;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// How many shards there are where nobody says otherwise: so many that threads seldom want the same one, and so few
-/// that their empty databases do not take up much.
+/// Number of shards by default: so many that threads seldom want the same one, and so few that their empty databases do
+/// not take up much.
 const SHARDS: usize = 256;
 
 /// How an engine is built.
@@ -66,7 +65,7 @@ pub struct Options {
     pub databases: usize,
     /// The secret of the key hash.
     pub hash_seed: u64,
-    /// Threads that count what they do in the metrics; sessions name theirs.
+    /// Threads that count in metrics of their own; each session has one of them.
     pub workers: usize,
     /// Whether keys are counted by slot.
     pub counts_slots: bool,
@@ -79,7 +78,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// With numbers that can be had.
+    /// Returns the options with numbers that are possible.
     pub(crate) fn within_limits(&self) -> Options {
         Options {
             shards: self.shards.clamp(1, SLOTS).next_power_of_two(),
@@ -100,8 +99,8 @@ pub struct Keyspace {
     clock: Arc<dyn Clock>,
     log: Arc<ChangeLog>,
     log_keeper: OnceLock<Arc<dyn LogKeeper>>,
-    /// Changes go into the log. Switched under all locks, so that it stays as it is while any lock is held.
-    /// By whom changes are wanted: bits of [`LogUser`](record::LogUser).
+    /// Users of the log, as bits of [`LogUser`](record::LogUser); 0: changes are not logged. Switched under all locks,
+    /// so that it stays as it is while any lock is held.
     logs: AtomicU8,
     access: AccessPolicy,
     event_mask: AtomicU32,
@@ -113,7 +112,7 @@ pub struct Keyspace {
     expiry_paused: AtomicBool,
     /// `import-mode`.
     importing: AtomicBool,
-    /// Another server is followed.
+    /// Whether another server is followed.
     following: AtomicBool,
     replica_keys: ReplicaKeys,
     hidden_slots: HiddenSlots,
@@ -123,7 +122,7 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// `options`: [within the limits](Options::within_limits).
+    /// Makes a keyspace. `options`: [within the limits](Options::within_limits).
     #[track_caller]
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
         let &Options { shards, databases, hash_seed, workers, counts_slots } = options;
@@ -159,59 +158,59 @@ impl Keyspace {
         &*self.clock
     }
 
-    /// Slots whose keys clients do not see yet.
+    /// Returns the slots whose keys clients do not see yet.
     #[inline(always)]
     pub fn hidden_slots(&self) -> &HiddenSlots {
         &self.hidden_slots
     }
 
-    /// The shards, each behind its lock.
+    /// Returns the shards, each behind its lock.
     pub fn locks(&self) -> &LockSet<Shard, Lengths> {
         &self.locks
     }
 
-    /// What all keys are hashed with.
+    /// Returns the hasher of all keys.
     pub fn hasher(&self) -> &KeyHasher {
         &self.hasher
     }
 
-    /// How many databases there are (`databases`).
+    /// Returns how many databases there are (`databases`).
     pub fn databases(&self) -> usize {
         self.databases
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &ConfigStore {
         &self.config
     }
 
-    /// How large small collections may grow.
+    /// Returns how large small collections may grow.
     pub fn encoding_limits(&self) -> &EncodingLimits {
         &self.encoding_limits
     }
 
-    /// Scripts and functions, and what runs of them.
+    /// Returns the scripts and functions, and the runs of them.
     #[inline]
     pub fn scripts(&self) -> &Scripts {
         &self.scripts
     }
 
-    /// Clients that are told when what they read changes.
+    /// Returns the clients that are notified when keys that they have read change.
     pub fn tracking(&self) -> &Tracking {
         &self.tracking
     }
 
-    /// What is known of saving and loading, and why commands may not run.
+    /// Returns the status of saving and loading, and the reasons for which commands may not run.
     pub fn persistence_status(&self) -> &PersistenceStatus {
         &self.persistence_status
     }
 
-    /// What has to wait now.
+    /// Returns the kind of commands that have to wait now.
     pub fn paused(&self) -> Paused {
         self.persistence_status().deny_reasons().paused()
     }
 
-    /// While there is a [pause](crate::status::pause), or writes are held back.
+    /// Whether there is a [pause](crate::status::pause), or writes are held back.
     pub fn is_paused(&self) -> bool {
         self.paused() != Paused::Nothing
     }
@@ -221,28 +220,28 @@ impl Keyspace {
         self.is_paused() || self.is_importing() || self.is_following() || self.is_unlogged()
     }
 
-    /// The log cannot be written: nothing goes by itself, since that could not be logged.
+    /// Whether the log cannot be written: no key is removed without a command, since that could not be logged.
     pub fn is_unlogged(&self) -> bool {
         self.persistence_status.deny_reasons().is_unlogged()
     }
 
-    /// The data of another server is being brought (`import-mode`), which decides what goes.
+    /// Whether the data of another server is being imported (`import-mode`), which decides over removals.
     pub fn is_importing(&self) -> bool {
         self.importing.load(Relaxed)
     }
 
-    /// Another server is followed, which decides what goes.
+    /// Whether another server is followed, which decides over removals.
     #[inline]
     pub fn is_following(&self) -> bool {
         self.following.load(Relaxed)
     }
 
-    /// Says whether one is. What commands are admitted by is the caller's.
+    /// Sets whether another server is followed. The admission of commands is left to the caller.
     pub fn set_following(&self, on: bool) {
         self.following.store(on, Relaxed);
     }
 
-    /// What expires on a writable replica.
+    /// Returns the keys that expire on a writable replica.
     pub fn replica_keys(&self) -> &ReplicaKeys {
         &self.replica_keys
     }
@@ -252,17 +251,17 @@ impl Keyspace {
         self.importing.store(on, Relaxed);
     }
 
-    /// Whether nothing expires in the background.
+    /// Sets whether nothing expires in the background.
     pub fn pause_expiry(&self, paused: bool) {
         self.expiry_paused.store(paused, Relaxed);
     }
 
-    /// Whether nothing may expire by itself now.
+    /// Whether no key may expire without a command now.
     pub(crate) fn expiry_is_paused(&self) -> bool {
         self.expiry_stands() || self.keeps_expired()
     }
 
-    /// Whether not even what expires on a writable replica may go.
+    /// Whether not even keys that clients of a writable replica have set may expire.
     pub(crate) fn expiry_stands(&self) -> bool {
         let is_off = self.expiry_paused.load(Relaxed) || self.is_paused() || self.is_unlogged();
         is_off || self.persistence_status.deny_reasons().is_loading()
@@ -274,22 +273,22 @@ impl Keyspace {
         self.event_mask.load(Relaxed) & class.0 != 0
     }
 
-    /// The classes and targets of [`keyspace_events`](crate::config::keyspace_events).
+    /// Returns the classes and targets of [`keyspace_events`](crate::config::keyspace_events).
     pub fn event_mask(&self) -> u32 {
         self.event_mask.load(Relaxed)
     }
 
-    /// Selects the classes of keyspace events that the host is told of.
+    /// Selects the classes of keyspace events that the host gets.
     pub fn set_event_mask(&self, mask: u32) {
         self.event_mask.store(mask, Relaxed);
     }
 
-    /// Counts accesses by frequency (LFU) or by time (LRU).
+    /// Sets whether accesses are counted by frequency (LFU) or by time (LRU).
     pub fn set_access_policy(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
         self.access.set(by_frequency, decay_minutes, log_factor);
     }
 
-    /// How accesses are counted.
+    /// Returns how accesses are counted.
     #[inline]
     pub(crate) fn access(&self) -> &AccessPolicy {
         &self.access
@@ -300,7 +299,7 @@ impl Keyspace {
         self.access.counts_frequency()
     }
 
-    /// The access clock at `now` (Unix time in milliseconds).
+    /// Returns the access clock at `now` (Unix time in milliseconds).
     #[inline]
     pub fn access_clock(&self, now: UnixMs) -> AccessClock {
         self.access.clock(now)
@@ -320,7 +319,7 @@ impl Keyspace {
         }
     }
 
-    /// All keys that were expected are there.
+    /// Ends the reservation: all expected keys are there.
     pub fn end_reserving(&self) {
         for index in 0..self.locks.len() {
             self.locks.one(index).dbs.iter_mut().for_each(|(_, db)| db.table.set_resizing(true));

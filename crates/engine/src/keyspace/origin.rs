@@ -1,15 +1,19 @@
-//! Who asks for a command, and what that means for expired data.
+//! The caller of a command, and its view of expired data.
 //!
-//! | asker | expired data |
-//! | --- | --- |
-//! | [`Client`](Asker::Client), [`Script`](Asker::Script) | is not there: hidden, and removed unless [the engine keeps it](crate::keyspace::Keyspace::keeps_expired) |
-//! | [`Replay`](Asker::Replay), [`Import`](Asker::Import), [`Primary`](Asker::Primary), [`Migration`](Asker::Migration) | is there: the server that ran the command first found it, and tells of its removal |
+//! Expired data, by caller:
 //!
-//! One value says that of a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). What has
-//! expired is judged by [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now) and by no other clock.
+//! - [`Client`](Asker::Client), [`Script`](Asker::Script): it is not there: hidden, and removed unless
+//!   [the engine keeps it](crate::keyspace::Keyspace::keeps_expired).
+//! - [`Replay`](Asker::Replay), [`Import`](Asker::Import), [`Primary`](Asker::Primary),
+//!   [`Migration`](Asker::Migration): it is there: the server that ran the command first found it, and announces its
+//!   removal.
+//!
+//! One value holds for a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). Only
+//! [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now), and no other clock, decides whether a key has
+//! expired.
 
 use crate::time::UnixMs;
-/// Who asks.
+/// The caller of a command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asker {
     /// A client, by itself or in a transaction.
@@ -17,7 +21,7 @@ pub enum Asker {
     Client,
     /// A script or function that a client called.
     Script,
-    /// The log, which is read again.
+    /// The log, which is replayed.
     Replay,
     /// A client that brings the data of another server (`import-mode`, CLIENT IMPORT-SOURCE).
     Import,
@@ -28,7 +32,7 @@ pub enum Asker {
 }
 
 impl Asker {
-    /// Whether it is told of the end of data instead of judging it by the time.
+    /// Whether it learns of removals instead of judging by the time.
     pub fn sees_expired(self) -> bool {
         matches!(self, Asker::Replay | Asker::Import | Asker::Primary | Asker::Migration)
     }
@@ -44,12 +48,12 @@ impl Asker {
     }
 }
 
-/// Who asks, and when.
+/// The caller of a command, and the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Who asks.
+    /// The caller.
     pub asker: Asker,
-    /// The clock's Unix time in milliseconds; it stands still for the command.
+    /// Unix time of the clock in milliseconds; it stands still for the command.
     pub now: UnixMs,
 }
 
@@ -57,21 +61,21 @@ pub struct Origin {
 const NO_TIME: UnixMs = UnixMs(-1);
 
 impl Origin {
-    /// A client's command at a Unix time in milliseconds.
+    /// Makes the origin of a client's command at a Unix time in milliseconds.
     #[inline(always)]
     pub fn client(now: UnixMs) -> Origin {
         Origin { asker: Asker::Client, now }
     }
 
-    /// The time that expiries are compared with, Unix time in milliseconds; before all of them for an asker that sees
-    /// expired data.
+    /// Returns the time that expiries are compared with, Unix time in milliseconds; before all of them for a caller
+    /// that sees expired data.
     #[inline(always)]
     pub fn expiry_now(self) -> UnixMs {
         if self.asker.sees_expired() { NO_TIME } else { self.now }
     }
 }
 
-/// A key lives up to its expiry and not through it.
+/// Whether a key has expired: it lives up to its expiry and not through it.
 #[inline]
 pub fn is_due(expiry: u64, now: UnixMs) -> bool {
     (expiry as i64) < now.0.saturating_add(1)

@@ -1,4 +1,4 @@
-//! What is asked for before it is needed: the memory of keys that the commands of a batch are about to look up.
+//! Prefetching: the memory of keys is requested before the commands of a batch look them up.
 
 use crate::data::key_hash::KeyHash;
 use crate::data::table::EntryHint;
@@ -7,14 +7,15 @@ use crate::keyspace::Keyspace;
 use crate::keyspace::keys::Key;
 
 impl Keyspace {
-    /// First step of looking up a batch: asks for the key's bucket. Takes no lock.
+    /// First step of looking up a batch: prefetches the key's bucket. Takes no lock.
     #[inline]
     pub fn prefetch_bucket(&self, db: u32, hash: KeyHash) {
         self.locks.ask_for(hash.shard());
         self.table_hints.get(db, hash.shard()).prefetch(hash.local());
     }
 
-    /// Second step: where the key's entry may be. Nowhere when another thread is in the shard, since it is only a hint.
+    /// Second step: returns the place where the key's entry may be; no place when another thread is in the shard, since
+    /// it is only a hint.
     #[inline]
     pub fn entry_hint(&self, db: u32, hash: KeyHash) -> EntryHint {
         match self.locks.try_one(hash.shard()) {
@@ -23,7 +24,7 @@ impl Keyspace {
         }
     }
 
-    /// Third step: asks for the entry of a key that was [further](EntryHint::is_further) on.
+    /// Third step: prefetches the entry of a key that was [further](EntryHint::is_further) on.
     #[inline(never)]
     pub fn prefetch_chain(&self, db: u32, hash: KeyHash) {
         if let Some(shard) = self.locks.try_one(hash.shard()) {
@@ -31,8 +32,8 @@ impl Keyspace {
         }
     }
 
-    /// Publishes where the table lies in which the key is, for [`prefetch_bucket`](Self::prefetch_bucket). To be called
-    /// now and then for some key: a table moves so rarely that most looks at this would find it where it was.
+    /// Publishes the place of the table in which the key is, for [`prefetch_bucket`](Self::prefetch_bucket). To be
+    /// called now and then for some key: a table moves so rarely that most looks at this would find it where it was.
     pub fn show_table(&self, db: u32, hash: KeyHash) {
         let index = hash.shard();
         if let Some(shard) = self.locks.try_one(index) {
@@ -40,7 +41,7 @@ impl Keyspace {
         }
     }
 
-    /// For several commands that look up elements of the same collection: asks for all of these.
+    /// Prefetches elements of the same collection that several commands look up.
     pub fn prefetch_elements<'a>(&self, db: u32, key: Key<'_>, elements: impl Iterator<Item = &'a [u8]>) {
         let Some(shard) = self.locks.try_one(key.hash.shard()) else { return };
         let found = shard.dbs[db].table.find(key.hash.local(), |entry| entry.key() == key.name);

@@ -1,4 +1,4 @@
-//! What goes into the change log, and when: commands, and the end of what expired or was evicted.
+//! Records in the change log: commands, and the removal of expired or evicted keys.
 
 use crate::config::Directive;
 use crate::keyspace::Keyspace;
@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Who wants changes to go into the log.
+/// User of the change log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LogUser {
@@ -24,22 +24,22 @@ pub enum LogUser {
 }
 
 impl Keyspace {
-    /// This turns the log on and off. At most once.
+    /// Sets the keeper, which turns the log on and off. At most once.
     pub fn install_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
         assert!(self.log_keeper.set(keeper).is_ok(), "one keeps the change log already");
     }
 
-    /// Nothing goes into the log any more: the keyspace is read anew. Returns who wanted changes.
+    /// Stops logging while the keyspace is read anew. Returns the users of the log.
     pub fn suspend_logging(&self) -> u8 {
         self.logs.swap(0, Relaxed)
     }
 
-    /// Ends what [`suspend_logging`](Self::suspend_logging) began.
+    /// Resumes logging after [`suspend_logging`](Self::suspend_logging).
     pub fn resume_logging(&self, users: u8) {
         self.logs.store(users, Relaxed);
     }
 
-    /// Puts a command into the log that changes no key, as one of its own.
+    /// Logs a command that changes no key, as one of its own.
     pub fn record_apart<'w>(&self, words: impl ExactSizeIterator<Item = &'w [u8]>) {
         if self.has_log() {
             let mut batch = LogBatch::default();
@@ -48,8 +48,8 @@ impl Keyspace {
         }
     }
 
-    /// Whether changes go into the log for this user of it. What must not miss a change turns it on in the moment of a
-    /// [cut](crate::Engine::begin_snapshot).
+    /// Sets whether changes go into the log for this user of it. A user that must not miss a change turns it on in the
+    /// moment of a [cut](crate::Engine::begin_snapshot).
     pub fn set_logging(&self, user: LogUser, on: bool) {
         match on {
             true => self.logs.fetch_or(user as u8, Relaxed),
@@ -57,8 +57,7 @@ impl Keyspace {
         };
     }
 
-    /// Changes go into the log for this user of it from this moment on, in which nothing runs; what was before is not
-    /// read.
+    /// Logs changes for this user from this moment on, in which nothing runs; earlier records are not read.
     pub fn begin_logging(&self, user: LogUser) -> LogReader {
         let all = self.locks().escalated();
         let reader = self.log.open(Overflow::Keep);
@@ -72,13 +71,13 @@ impl Keyspace {
         self.logs.load(Relaxed) & user as u8 != 0
     }
 
-    /// The log, which nothing is appended to before [`set_logging`](Self::set_logging) says so.
+    /// Returns the log, to which nothing is appended before [`set_logging`](Self::set_logging) turns it on.
     #[inline]
     pub fn change_log(&self) -> &Arc<ChangeLog> {
         &self.log
     }
 
-    /// Who turns it on and off.
+    /// Returns the keeper, which turns it on and off.
     pub fn log_keeper(&self) -> Option<&dyn LogKeeper> {
         self.log_keeper.get().map(|keeper| &**keeper)
     }
@@ -89,13 +88,13 @@ impl Keyspace {
         self.logs.load(Relaxed) != 0
     }
 
-    /// The command by which the change log is told of an expired key; `lazyfree-lazy-expire` chooses it.
+    /// Returns the command by which the change log removes an expired key; `lazyfree-lazy-expire` chooses it.
     pub fn removal_word(&self) -> &'static [u8] {
         if self.config.snapshot().flag(Directive::LAZYFREE_LAZY_EXPIRE) { b"UNLINK" } else { b"DEL" }
     }
 
-    /// Puts a command into the change log, with what else it changed; `text` is it as clients send it. The locks of
-    /// that must still be held; `shard`: the only one. Returns the log's length then, if there was anything to append.
+    /// Logs a command, with everything else that it changed; `text` is the command as clients send it. The locks of its
+    /// keys must still be held; `shard`: the only one. Returns the log's length then, if there was anything to append.
     #[inline]
     pub(crate) fn record<'t>(
         &self,
@@ -123,7 +122,7 @@ impl Keyspace {
         self.collect_own(batch, effects, db, text);
     }
 
-    /// The part of [`collect`](Self::collect) that is the command's own work.
+    /// Adds the part of [`collect`](Self::collect) that is the command's own work.
     pub fn collect_own<'t>(
         &self,
         batch: &mut LogBatch,
@@ -145,7 +144,8 @@ impl Keyspace {
         }
     }
 
-    /// The part of [`collect`](Self::collect) that is no work of the command: what it found to be over and removed.
+    /// Adds the part of [`collect`](Self::collect) that is no work of the command: expired entries that it came upon
+    /// and removed.
     pub fn collect_expired(&self, batch: &mut LogBatch, effects: &Effects) {
         if let Some(rare) = effects.seen() {
             rare.expired.iter().for_each(|(db, key)| batch.push(*db, [self.removal_word(), key].into_iter()));
@@ -153,8 +153,8 @@ impl Keyspace {
         }
     }
 
-    /// Puts the end of keys and elements into the log that nobody asked for: each is a change of its own. Under the
-    /// lock of the shard from which they were removed.
+    /// Logs the expiry of keys and elements that no command asked for: each is a change of its own. Under the lock of
+    /// the shard from which they were removed.
     pub(crate) fn record_expired(&self, shard: &mut Shard, effects: &mut Effects) {
         if effects.seen().is_none() {
             return;
@@ -170,13 +170,13 @@ impl Keyspace {
         }
     }
 
-    /// Puts the removal of a key from a shard into the log, as a change of its own.
+    /// Logs the removal of a key from a shard, as a change of its own.
     pub(crate) fn record_removal(&self, shard: &mut Shard, db: u32, word: &[u8], name: &[u8]) {
         self.record_alone(shard, db, [word, name].into_iter());
     }
 
-    /// Tells the log of what was not loaded because it had expired, as of the command that removes it. There may be
-    /// replicas that have it.
+    /// Logs the removal of keys that were not loaded because they had expired, as a command. There may be replicas that
+    /// have them.
     pub fn record_left_out<'a>(&self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
         if self.has_log() {
             let mut text = Vec::new();
@@ -194,8 +194,8 @@ impl Keyspace {
         }
     }
 
-    /// Appends commands that belong together, and returns the log's length then. The locks of what they change must
-    /// still be held; `shard`: the only one.
+    /// Appends commands that belong together, and returns the log's length then. The locks of their keys must still be
+    /// held; `shard`: the only one.
     pub(crate) fn record_together(&self, batch: LogBatch, shard: Option<usize>) -> Option<u64> {
         if self.has_log() { batch.append_to(&self.log, shard) } else { None }
     }

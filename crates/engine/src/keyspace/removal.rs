@@ -1,4 +1,4 @@
-//! The end of a key that nobody asked to remove: its time has come, or it is evicted. The same for elements of
+//! The removal of a key that no client asked for: it has expired, or it is evicted. Likewise of elements of
 //! collections.
 
 use crate::data::event_class::EventClass;
@@ -10,7 +10,7 @@ use crate::keyspace::shard::{Db, Shard};
 use crate::propagation::effects::{Effects, Event};
 use crate::time::UnixMs;
 
-/// Removes an entry whose time has come; everything that its end causes happens here.
+/// Removes an expired entry, and announces it.
 #[cold]
 pub fn expire(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, name: &[u8]) {
     let removed = {
@@ -22,16 +22,16 @@ pub fn expire(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db:
     }
 }
 
-/// Why a key goes that nobody asked to remove.
+/// Reason for which a key is removed without a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its time had passed.
+    /// It has expired.
     Expired,
     /// Memory was needed.
     Evicted,
 }
 
-/// The same for an entry that was taken out already.
+/// Announces the removal of an expired entry that was taken out already.
 pub fn expired(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     if keyspace.has_log() {
         effects.rare().expired.push((db, entry.key().to_vec()));
@@ -39,7 +39,7 @@ pub fn expired(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db
     removed(keyspace, shard, effects, db, local, entry, Cause::Expired);
 }
 
-/// Everything but the log's part of the end of an entry that was taken out.
+/// Announces the removal of an entry that was taken out, except to the log.
 pub fn removed(
     keyspace: &Keyspace,
     shard: &mut Shard,
@@ -84,7 +84,7 @@ pub fn removed(
     discard(slot, effects, entry);
 }
 
-/// Frees the value of an entry that was taken out, or leaves it to those who are reading it.
+/// Frees the value of an entry that was taken out, or leaves it to the replies that are reading it.
 fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
     let is_read = !slot.streamed_replies.is_empty() || slot.captures.has_large();
     let name = if is_read { entry.key().to_vec() } else { Vec::new() };
@@ -95,8 +95,7 @@ fn discard(slot: &mut Db, effects: &mut Effects, entry: KeyEntry) {
     }
 }
 
-/// Removes up to `max` elements of a collection whose time has come, and the key with the last one. Returns how many
-/// were removed.
+/// Removes up to `max` expired elements of a collection, and the key with the last one. Returns how many were removed.
 #[expect(clippy::too_many_arguments, reason = "where, when and how much")]
 pub fn expire_elements(
     keyspace: &Keyspace,
@@ -169,8 +168,8 @@ pub fn expire_elements(
 }
 
 impl Keyspace {
-    /// Removes those of these keys of one shard whose expiry has passed, for walks that come upon them, unless such
-    /// keys [stay](Self::keeps_expired) now.
+    /// Removes the expired ones of these keys of one shard, for walks that come upon them, unless such keys
+    /// [stay](Self::keeps_expired) now.
     pub fn remove_expired(&self, shard: &mut Shard, effects: &mut Effects, db: u32, names: &[Vec<u8>], now: UnixMs) {
         if self.keeps_expired() {
             return;

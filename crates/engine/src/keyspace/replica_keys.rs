@@ -1,5 +1,5 @@
 //! Keys with an expiry that clients of a writable replica have set: they expire there, as the primary knows nothing of
-//! them, while all others wait for its word.
+//! them, while all others wait for the primary's removal.
 
 use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// A database and a key in it.
 pub type ReplicaKey = (u32, Vec<u8>);
 
-/// See the module's documentation. A key that has gone since, or was given another expiry by the primary, stays here
-/// until its time has come.
+/// See the module's documentation. A key that was removed since, or was given another expiry by the primary, stays here
+/// until its expiry has passed.
 #[derive(Default)]
 pub struct ReplicaKeys {
     keys: Mutex<Keys>,
@@ -24,7 +24,7 @@ struct Keys {
 }
 
 impl ReplicaKeys {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.count.load(Relaxed)
     }
@@ -34,7 +34,7 @@ impl ReplicaKeys {
         self.len() == 0
     }
 
-    /// A client has given a key this expiry, Unix time in milliseconds.
+    /// Records that a client has given a key this expiry, Unix time in milliseconds.
     #[cold]
     pub fn remember(&self, db: u32, name: &[u8], expiry: u64) {
         let mut keys = self.keys.lock();
@@ -46,7 +46,7 @@ impl ReplicaKeys {
         self.count.store(keys.expiries.len(), Relaxed);
     }
 
-    /// Takes out one whose time has come.
+    /// Takes out one that has expired.
     pub fn pop_due(&self, now: UnixMs) -> Option<ReplicaKey> {
         let mut keys = self.keys.lock();
         keys.due.first().filter(|(expiry, _)| *expiry <= now.0.max(0) as u64)?;
@@ -56,7 +56,7 @@ impl ReplicaKeys {
         Some(key)
     }
 
-    /// Forgets all: the data set is another one, or the server follows nobody any more.
+    /// Removes all: the data set is another one, or the server follows none any more.
     pub fn clear(&self) {
         if !self.is_empty() {
             *self.keys.lock() = Keys::default();

@@ -1,4 +1,4 @@
-//! A piece of the keyspace: what one lock guards.
+//! A piece of the keyspace: the data that one lock guards.
 
 use crate::clients::tracking::Tracked;
 use crate::clients::waiters::WaitQueues;
@@ -15,12 +15,12 @@ use std::mem::offset_of;
 use std::ops::{Index, IndexMut};
 use std::sync::{Arc, LazyLock};
 
-/// One database, as far as it lies in this shard.
+/// The part of one database that lies in this shard.
 #[derive(Default)]
 pub struct Db {
     /// The keys with their values.
     pub table: Table,
-    /// When which key, or an element of it, expires.
+    /// Expiries of keys and of elements.
     pub expiry: ExpiryIndex,
     /// Clients that wait for keys.
     pub wait_queues: WaitQueues,
@@ -39,7 +39,7 @@ impl Db {
         !self.watchers.is_empty() || !self.wait_queues.is_empty()
     }
 
-    /// An object was taken out of its key: those who still read it get it. Returned when nobody does.
+    /// Leaves an object that was taken out of its key to the replies that still read it. Returned when there is none.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
         if self.streamed_replies.is_empty() && !self.captures.wants(name) {
             return Some(object);
@@ -49,7 +49,7 @@ impl Db {
         Arc::into_inner(object)
     }
 
-    /// The same of one that is read further in any case.
+    /// Leaves an object to all who still read it; it stays shared in any case.
     pub fn share(&mut self, name: &[u8], object: &Arc<Object>) {
         if !self.streamed_replies.is_empty() {
             self.streamed_replies.adopt(name, object);
@@ -59,7 +59,7 @@ impl Db {
         }
     }
 
-    /// The type of the key's value, leaving no trace of the look; None when there is none or it has expired.
+    /// Returns the type of the key's value, without a trace of the look; None when there is none or it has expired.
     pub fn kind(&self, local: u64, name: &[u8], now: UnixMs) -> Option<Type> {
         let found = self.table.find(local, |entry| entry.key() == name)?;
         let due = found.expiry().is_some_and(|expiry| is_due(expiry, now));
@@ -67,8 +67,8 @@ impl Db {
     }
 }
 
-/// Counted under the shard's lock, so that no line is shared for it; summed up when read. What most commands count
-/// comes first.
+/// Counted under the shard's lock, so that no line is shared for it; summed up when read. Counts of most commands come
+/// first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ShardStats {
@@ -80,14 +80,14 @@ pub struct ShardStats {
     pub dirty: u64,
     /// Keys that were removed because they had expired.
     pub expired: u64,
-    /// The same of elements of collections.
+    /// Elements of collections that were removed because they had expired.
     pub expired_elements: u64,
     /// Keys that were evicted.
     pub evicted: u64,
 }
 
 impl ShardStats {
-    /// Begins anew (CONFIG RESETSTAT); the changes since the last save are no statistics.
+    /// Resets the counts (CONFIG RESETSTAT); the changes since the last save are no statistics.
     pub fn reset(&mut self) {
         *self = ShardStats { dirty: self.dirty, ..ShardStats::default() };
     }
@@ -103,24 +103,24 @@ impl ShardStats {
     }
 }
 
-/// In this order: what all commands need lies in one cache line with the lock.
+/// One shard. In this order: the fields that all commands need lie in one cache line with the lock.
 #[repr(C)]
 pub struct Shard {
-    /// What was admitted before does not run here.
+    /// Epoch whose commands, and those of later ones, may run here.
     epoch: Epoch,
     /// Its part of each database.
     pub dbs: Databases,
-    /// What is counted under its lock.
+    /// Counts under its lock.
     pub stats: ShardStats,
-    /// Which clients hold copies of its keys.
+    /// Clients that hold copies of its keys.
     pub tracked: Tracked,
     index: usize,
-    /// The change log's length after the last change here that is in it: who has read here has seen no later one.
+    /// The change log's length after the last change here: a command that has read here has seen no later one.
     pub logged_to: u64,
 }
 
 impl Shard {
-    /// The empty shard of this number.
+    /// Makes the empty shard of this number.
     pub fn new(index: usize) -> Self {
         Shard {
             epoch: Epoch::default(),
@@ -132,24 +132,24 @@ impl Shard {
         }
     }
 
-    /// Whether what was admitted in this epoch may run here.
+    /// Whether a command that was admitted in this epoch may run here.
     #[inline(always)]
     pub fn admits(&self, epoch: Epoch) -> bool {
         self.epoch <= epoch
     }
 
-    /// From now on nothing runs here that was admitted before this epoch.
+    /// Refuses commands from now on that were admitted before this epoch.
     pub(crate) fn enter(&mut self, epoch: Epoch) {
         self.epoch = self.epoch.max(epoch);
     }
 
-    /// The shard's number.
+    /// Returns the shard's number.
     pub fn index(&self) -> usize {
         self.index
     }
 }
 
-/// What commands need of a shard ends with its line: before it lie 16 bytes of the lock and of words beside it.
+/// The fields that commands need end with their line: before it lie 16 bytes of the lock and of words beside it.
 const _: () = assert!(16 + offset_of!(Shard, stats) + offset_of!(ShardStats, expired) <= 64);
 
 /// The databases of a shard by their numbers. Beyond the first ones, a database costs nothing until something is put
@@ -157,17 +157,17 @@ const _: () = assert!(16 + offset_of!(Shard, stats) + offset_of!(ShardStats, exp
 #[derive(Default)]
 #[repr(C)]
 pub struct Databases {
-    /// The first ones, so that a memory limit need not make room for them.
+    /// The first ones, allocated at once, so that a memory limit need not make room for them.
     low: Box<[Db; LOW]>,
-    /// Those from [`LOW`] on.
+    /// Databases from [`LOW`] on.
     #[expect(clippy::box_collection, reason = "a word in the line of the shard's lock, where a map takes three")]
     high: Option<Box<BTreeMap<u32, Db>>>,
 }
 
-/// How many databases are found at their numbers, without a search: as many as there are by default.
+/// Databases that are found at their numbers, without a search: as many as there are by default.
 pub(crate) const LOW: usize = 16;
 
-/// What a read sees of a database that was not made.
+/// Database that a read sees in the place of one that was not made.
 static EMPTY: LazyLock<Db> = LazyLock::new(Db::default);
 
 impl Databases {
@@ -183,7 +183,7 @@ impl Databases {
         self.high.get_or_insert_default().entry(number).or_default()
     }
 
-    /// The first of those that there are from this number on.
+    /// Returns the first database from this number on that was made.
     pub fn next(&self, number: u32) -> Option<u32> {
         if (number as usize) < LOW {
             return Some(number);
@@ -191,13 +191,13 @@ impl Databases {
         self.high.as_ref()?.range(number..).next().map(|(number, _)| *number)
     }
 
-    /// Those that there are.
+    /// Returns all databases that were made, with their numbers.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Db)> {
         let high = self.high.iter().flat_map(|high| high.iter()).map(|(number, db)| (*number, db));
         (0..).zip(&*self.low).chain(high)
     }
 
-    /// All that were made, with their numbers.
+    /// Returns all that were made, with their numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Db)> {
         let high = self.high.iter_mut().flat_map(|high| high.iter_mut()).map(|(number, db)| (*number, db));
         (0..).zip(&mut *self.low).chain(high)

@@ -1,7 +1,7 @@
-//! What every thread may know of a shard without its lock: how many keys it has, and when the background is to come.
+//! Numbers of a shard that every thread may read without its lock: its keys, and its next work for the background.
 //!
-//! Both are written under the shard's lock. Keys that come are counted at once, those that go when the lock is given
-//! up: a transaction that removes a key and puts it back does not hide it. So a walk passes by shards without keys, and
+//! Both are written under the shard's lock. New keys are counted at once, removed ones when the lock is released: a
+//! transaction that removes a key and puts it back does not hide it. So a walk passes by shards without keys, and
 //! lengths are sums that no command waits for. They may be of the middle of a transaction, but not too small.
 
 use crate::data::slot::slot_of;
@@ -11,14 +11,14 @@ use crate::time::UnixMs;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use structures::ttl_index::LATEST;
 
-/// How many keys a shard has, by database. In this order: the first database's word lies in the line of the lock.
+/// Number of keys of a shard, by database. In this order: the first database's word lies in the line of the lock.
 #[derive(Default)]
 #[repr(C)]
 pub struct Lengths {
-    /// Those of the databases after the first, and in the last word those of all beyond [`LOW`] together.
+    /// Keys of the databases after the first, and in the last word of all beyond [`LOW`] together.
     others: [AtomicU32; LOW],
     first: AtomicU32,
-    /// The databases, as bits, of which keys have gone that are still counted; the last one stands for all beyond.
+    /// Databases, as bits, with removed keys that are still counted; the last bit stands for all beyond.
     gone: AtomicU32,
 }
 
@@ -31,7 +31,7 @@ impl Lengths {
         }
     }
 
-    /// Keys of a database; None where there are some of several databases together.
+    /// Returns the number of keys of a database; None where there are some of several databases together.
     fn get(&self, db: u32) -> Option<usize> {
         let keys = self.word(db).load(Relaxed) as usize;
         ((db as usize) < LOW || keys == 0).then_some(keys)
@@ -52,7 +52,7 @@ impl Lengths {
         self.gone.store(0, Relaxed);
     }
 
-    /// Keys of all databases.
+    /// Returns the number of keys of all databases.
     fn total(&self) -> usize {
         self.others.iter().chain([&self.first]).map(|word| word.load(Relaxed) as usize).sum()
     }
@@ -62,7 +62,7 @@ fn bit(db: u32) -> u32 {
     1 << db.min(LOW as u32)
 }
 
-/// For each shard, when the background has something to do there: the earliest expiry, or an earlier time, Unix time in
+/// Time for each shard at which the background has work there: the earliest expiry, or an earlier time, Unix time in
 /// milliseconds. 0: at once, since a table is being resized. Lies apart, since it is seldom written to.
 pub(crate) struct DueTimes(Box<[AtomicU64]>);
 
@@ -75,14 +75,14 @@ impl DueTimes {
 const NEVER: u64 = u64::MAX;
 
 impl Keyspace {
-    /// So many keys have come into a database of a shard, whose lock is held.
+    /// Counts new keys in a database of a shard, whose lock is held.
     #[inline(always)]
     pub(crate) fn keys_came(&self, shard: usize, db: u32, keys: usize) {
         let word = self.locks().words(shard).word(db);
         word.store(word.load(Relaxed).wrapping_add(keys as u32), Relaxed);
     }
 
-    /// A key of that name has gone: as [`keys_went`](Self::keys_went), and its slot has one less.
+    /// Counts a removed key of that name: as [`keys_went`](Self::keys_went), and its slot has one less.
     #[inline(always)]
     pub(crate) fn key_went(&self, shard: usize, db: u32, name: &[u8]) {
         self.keys_went(shard, db);
@@ -91,15 +91,15 @@ impl Keyspace {
         }
     }
 
-    /// Keys have gone from a database of a shard, whose lock is held: they are counted until it is
-    /// [given up](Self::settle_lengths).
+    /// Marks that keys were removed from a database of a shard, whose lock is held: they are counted until it is
+    /// [released](Self::settle_lengths).
     #[inline(always)]
     pub fn keys_went(&self, shard: usize, db: u32) {
         let gone = &self.locks().words(shard).gone;
         gone.store(gone.load(Relaxed) | bit(db), Relaxed);
     }
 
-    /// The databases have swapped their keys in a shard, whose lock is held, so many each.
+    /// Exchanges the counts of two databases in a shard, whose lock is held, so many keys each.
     pub fn keys_swapped(&self, shard: usize, one: (u32, usize), two: (u32, usize)) {
         self.keys_came(shard, one.0, two.1);
         self.keys_came(shard, two.0, one.1);
@@ -108,7 +108,7 @@ impl Keyspace {
         self.slot_counts().swap(self.hasher().slots_of(shard), one.0, two.0);
     }
 
-    /// To be called before the lock of a shard is given up whose keys may have gone.
+    /// Corrects the counts of a shard from which keys may have been removed. To be called before its lock is released.
     #[inline(always)]
     pub(crate) fn settle_lengths(&self, index: usize, shard: &Shard) {
         let words = self.locks().words(index);
@@ -123,14 +123,14 @@ impl Keyspace {
         }
     }
 
-    /// Keys of a database in a shard, perhaps with some that have gone under a lock that is still held. None where only
+    /// Returns the keys of a database in a shard, perhaps with removed ones while a lock is still held. None where only
     /// the shard can tell.
     #[inline]
     pub fn shard_len(&self, shard: usize, db: u32) -> Option<usize> {
         self.locks().words(shard).get(db)
     }
 
-    /// Keys of all databases in a shard.
+    /// Returns the number of keys of all databases in a shard.
     pub fn shard_total(&self, shard: usize) -> usize {
         self.locks().words(shard).total()
     }
@@ -140,7 +140,7 @@ impl Keyspace {
         self.due_times.0[shard].load(Relaxed) == NEVER
     }
 
-    /// Something in a shard, whose lock is held, expires then.
+    /// Schedules the background for an expiry in a shard, whose lock is held.
     #[inline]
     pub(crate) fn expires_at(&self, shard: usize, expiry: Option<u64>) {
         if let Some(expiry) = expiry.map(|at| at.min(LATEST))
@@ -150,7 +150,7 @@ impl Keyspace {
         }
     }
 
-    /// A table in a shard, whose lock is held, may have begun to change its size.
+    /// Schedules the background for a table in a shard, whose lock is held, that may have begun to change its size.
     #[inline(always)]
     pub(crate) fn resizes(&self, shard: usize, db: &Db) {
         if db.table.is_resizing() {
@@ -164,13 +164,13 @@ impl Keyspace {
         self.due_times.0[shard].load(Relaxed) <= now.0.max(0) as u64
     }
 
-    /// The background has done what there was to do for now in a shard, whose lock is held.
+    /// Sets the next work of the background in a shard, whose lock is held, after it has done the present one.
     pub(crate) fn settle_due_time(&self, index: usize, shard: &Shard) {
         let next = shard.dbs.iter().map(|(_, db)| next_due(db)).min();
         self.due_times.0[index].store(next.unwrap_or(NEVER), Relaxed);
     }
 
-    /// Checks that hold whenever a shard's lock is given up.
+    /// Checks the words, whenever a shard's lock is released.
     #[cfg(debug_assertions)]
     fn check_words(&self, index: usize, shard: &Shard) {
         let words = self.locks().words(index);
@@ -220,7 +220,7 @@ mod tests {
         keys.unlock();
     }
 
-    /// What the words say while all locks are held.
+    /// Returns the words while all locks are held.
     fn lens(engine: &Engine, db: u32) -> Vec<Option<usize>> {
         let shards = engine.locks().len();
         let _held: Vec<_> = (0..shards).map(|index| engine.locks().one(index)).collect();

@@ -30,7 +30,7 @@ fn none() -> Counts {
 }
 
 impl SlotCounts {
-    /// Counts of a server that counts, or does not.
+    /// Makes the counts of a server that counts, or does not.
     pub(crate) fn new(is_on: bool) -> SlotCounts {
         SlotCounts { is_on, ..SlotCounts::default() }
     }
@@ -59,24 +59,24 @@ impl SlotCounts {
         }
     }
 
-    /// A key of a slot has come into a database.
+    /// Counts a new key of a slot in a database.
     #[inline(never)]
     pub(crate) fn key_came(&self, slot: u16, db: u32) {
         self.change(slot, db, |count| count.wrapping_add(1));
     }
 
-    /// A key of a slot has gone from a database.
+    /// Counts a removed key of a slot in a database.
     #[inline(never)]
     pub(crate) fn key_went(&self, slot: u16, db: u32) {
         self.change(slot, db, |count| count.wrapping_sub(1));
     }
 
-    /// Keys of a slot in a database.
+    /// Returns the number of keys of a slot in a database.
     pub fn of(&self, slot: u16, db: u32) -> usize {
         self.get(db).map_or(0, |counts| counts[usize::from(slot)].load(Relaxed) as usize)
     }
 
-    /// Keys of slots in all databases.
+    /// Returns the numbers of keys of slots in all databases.
     pub fn in_all(&self, slots: Range<usize>) -> Vec<usize> {
         let mut sums = vec![0; slots.len()];
         let mut add = |counts: &Counts| {
@@ -88,14 +88,14 @@ impl SlotCounts {
         sums
     }
 
-    /// Keys of those of these slots that are meant, in a database.
+    /// Returns the keys of those of these slots that `is_meant` selects, in a database.
     pub fn sum(&self, slots: Range<usize>, db: u32, is_meant: impl Fn(u16) -> bool) -> usize {
         let Some(counts) = self.get(db) else { return 0 };
         let count = |slot: usize| counts[slot].load(Relaxed) as usize;
         slots.filter(|slot| is_meant(*slot as u16)).map(count).sum()
     }
 
-    /// Keys of slots in a database are from now on those of another data set; None: there are none.
+    /// Replaces the counts of slots in a database by those of another data set; None: there are none.
     pub fn replace(&self, slots: Range<usize>, db: u32, new: Option<&SlotCounts>) {
         let new = new.and_then(|new| new.get(db));
         if !self.is_on || new.is_none() && self.get(db).is_none() {
@@ -107,7 +107,7 @@ impl SlotCounts {
         }
     }
 
-    /// Two databases have exchanged their keys of slots.
+    /// Exchanges the counts of two databases in slots.
     pub(crate) fn swap(&self, slots: Range<usize>, one: u32, two: u32) {
         for slot in if self.is_on { slots } else { 0..0 } {
             let slot = slot as u16;
@@ -119,18 +119,18 @@ impl SlotCounts {
 }
 
 impl Keyspace {
-    /// Keys of each slot.
+    /// Returns the numbers of keys of each slot.
     #[inline(always)]
     pub fn slot_counts(&self) -> &SlotCounts {
         &self.slot_counts
     }
 
-    /// Keys of a database in a shard, whose lock is held, without those that clients do not see.
+    /// Returns the number of keys of a database in a shard, whose lock is held, without those that clients do not see.
     pub fn visible_in(&self, shard: &Shard, db: u32) -> usize {
         shard.dbs[db].table.len().saturating_sub(self.hidden_in(shard.index(), db))
     }
 
-    /// Keys of a database in a shard that clients do not see.
+    /// Returns the number of keys of a database in a shard that clients do not see.
     fn hidden_in(&self, shard: usize, db: u32) -> usize {
         let (slots, hidden) = (self.hasher().slots_of(shard), self.hidden_slots());
         if !hidden.hides_any(slots.clone()) {
@@ -139,7 +139,7 @@ impl Keyspace {
         self.slot_counts.sum(slots, db, |slot| hidden.hides(slot))
     }
 
-    /// Keys of a database that clients do not see.
+    /// Returns the number of keys of a database that clients do not see.
     pub fn hidden_len(&self, db: u32) -> usize {
         if !self.hidden_slots().is_any() {
             return 0;
@@ -147,7 +147,7 @@ impl Keyspace {
         (0..self.locks().len()).map(|shard| self.hidden_in(shard, db)).sum()
     }
 
-    /// Checks that hold whenever a shard's lock is given up.
+    /// Checks the counts, whenever a shard's lock is released.
     #[cfg(debug_assertions)]
     pub(super) fn check_slot_counts(&self, index: usize, shard: &Shard) {
         for (number, db) in shard.dbs.iter().filter(|_| self.slot_counts.is_on) {

@@ -1,4 +1,4 @@
-//! Long replies, as the commands go on with them that list a collection: see [`crate::snapshot::streamed_reply`].
+//! Long replies, for the commands that list a collection piece by piece: see [`crate::snapshot::streamed_reply`].
 
 use crate::Error;
 use crate::data::value::{KeyEntry, Object, Value};
@@ -47,11 +47,11 @@ impl StreamedReply {
             }
             Some(done)
         });
-        // Where the lock was not to be had, the next piece may be luckier.
+        // If the lock was not free, the next piece may get it.
         done.ok().flatten().unwrap_or(false)
     }
 
-    /// Shows the collection as it lies now, to a command that asks more of it than a list; None when it was written
+    /// Shows the present collection to a command that needs more than a list; None when it was written down.
     /// down.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl StreamedReply {
         })
     }
 
-    /// Gives up what it lists.
+    /// Releases the listed collection.
     pub fn end(&self, keys: &mut Keys<'_>) {
         // The shard forgets it some time in any case.
         let _ = self.at_place(keys, |slot, _, _| slot.streamed_replies.forget(self));
@@ -72,8 +72,7 @@ impl StreamedReply {
         }
     }
 
-    /// Shows the database in the shard where the collection lies, or lay at last, with the key's hash there and its
-    /// name.
+    /// Shows the database in the shard where the collection lies, or lay last, with the key's hash there and its name.
     fn at_place<R>(&self, keys: &mut Keys<'_>, see: impl FnOnce(&mut Db, u64, &[u8]) -> R) -> Result<R, Error> {
         let mut see = Some(see);
         loop {

@@ -1,4 +1,4 @@
-//! Where the tables lie, as every thread can see it without a lock.
+//! Hints of the tables' places, which every thread can read without a lock.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ struct SharedHint {
 }
 
 impl SharedHint {
-    /// Words of different hints, if it is just being set.
+    /// Returns the hint; it mixes words of different hints, if it is just being set.
     #[inline(always)]
     fn get(&self) -> BucketHint {
         let [new, new_len, old, old_len, frontier] = self.words.each_ref().map(|word| word.load(Relaxed));
@@ -25,7 +25,7 @@ impl SharedHint {
         BucketHint { new: array(new, new_len), old: array(old, old_len), frontier }
     }
 
-    /// Written only when it differs, so that readers keep their copies of the line.
+    /// Sets the hint. Written only when it differs, so that readers keep their copies of the line.
     #[inline]
     fn set(&self, hint: BucketHint) {
         if self.get() != hint {
@@ -36,8 +36,8 @@ impl SharedHint {
     }
 }
 
-/// The hints of all tables, by database, then by shard. Where there are many databases some share theirs: hints may be
-/// wrong. Those of a database are made when its first one is set.
+/// The hints of all tables, by database, then by shard. If there are many databases some share theirs: hints may be
+/// wrong. The hints of a database are made when its first one is set.
 pub(crate) struct TableHints {
     dbs: [OnceLock<Box<[SharedHint]>>; HINTED],
     shards: usize,
@@ -48,7 +48,7 @@ impl TableHints {
         TableHints { dbs: [const { OnceLock::new() }; HINTED], shards }
     }
 
-    /// Nowhere, as long as nothing was set in the database.
+    /// Returns a table's hint; nowhere, as long as none was set in the database.
     #[inline(always)]
     pub fn get(&self, db: u32, shard: usize) -> BucketHint {
         let hint = self.of(db).get().and_then(|hints| hints.get(shard));

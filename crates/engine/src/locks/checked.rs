@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::time::Duration;
 
-/// A guard of parking_lot, and what says that the thread has its lock.
+/// A guard of parking_lot, and the record that the thread has its lock.
 pub struct Guard<G>(G, #[expect(dead_code, reason = "held, not looked at")] HeldLock);
 
 /// A mutex.
@@ -23,9 +23,9 @@ pub struct RwLock<T: ?Sized> {
 
 /// The guard of a [`Mutex`].
 pub type MutexGuard<'a, T> = Guard<parking_lot::MutexGuard<'a, T>>;
-/// The guard of an [`RwLock`] that others may read.
+/// The guard of an [`RwLock`] that other threads may read.
 pub type RwLockReadGuard<'a, T> = Guard<parking_lot::RwLockReadGuard<'a, T>>;
-/// The guard of an [`RwLock`] that nobody else has.
+/// The guard of an [`RwLock`] that no other thread has.
 pub type RwLockWriteGuard<'a, T> = Guard<parking_lot::RwLockWriteGuard<'a, T>>;
 
 impl<G: Deref> Deref for Guard<G> {
@@ -92,7 +92,7 @@ impl<T: ?Sized> RwLock<T> {
         Guard(self.lock.read(), self.class.take(Location::caller()))
     }
 
-    /// Returns the guard to read if nobody writes.
+    /// Returns the guard to read if no thread writes.
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         Some(Guard(self.lock.try_read()?, self.class.take(Location::caller())))

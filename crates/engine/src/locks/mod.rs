@@ -1,7 +1,7 @@
-//! Who may hold which locks, and how long a thread waits for one.
+//! Rules for locks: which ones a thread may hold, and how long it waits for one.
 //!
-//! In: values, one behind each lock. Out: guards of them. [`protocol`] is the whole of the rules. They know nothing of
-//! what the locks guard.
+//! In: values, one behind each lock. Out: guards of them. [`protocol`] has all of the rules, which know nothing of the
+//! values.
 
 #[cfg(all(debug_assertions, not(feature = "shuttle")))]
 mod checked;

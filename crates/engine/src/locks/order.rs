@@ -1,9 +1,9 @@
 //! The order of locks, checked while they are taken: builds with debug assertions only.
 //!
-//! A lock's class is the place where it is made and the type of what it guards. A thread that waits for a lock of one
-//! class while it holds one of another has shown an order of the two. The thread that shows the opposite panics, even
-//! where neither has to wait: the two together may wait for each other for good. A thread that waits for a lock for a
-//! limited time shows no order for it, but for those that it takes while it holds it.
+//! A lock's class is the place where it is made and the type of its value. A thread that waits for a lock of one class
+//! while it holds one of another has shown an order of the two. The thread that shows the opposite panics, even where
+//! neither has to wait: the two together may wait for each other for good. A thread that waits for a lock for a limited
+//! time shows no order for it, but for locks that it takes while it holds it.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 type Place = &'static Location<'static>;
 
-/// A kind of locks: all that are made at one place and guard the same.
+/// A class of locks: all that are made at one place around values of one type.
 pub struct Class {
     made: Place,
     guards: fn() -> &'static str,
@@ -28,7 +28,7 @@ pub struct HeldLock(u32, PhantomData<*const ()>);
 #[derive(Default)]
 struct Orders {
     classes: Vec<(Place, &'static str)>,
-    /// The second was waited for by a thread that had the first.
+    /// Pairs of which a thread that had the first waited for the second.
     shown: BTreeSet<(u32, u32)>,
 }
 
@@ -85,7 +85,7 @@ impl Class {
         });
     }
 
-    /// Records that the thread has a lock of this class until what is returned is dropped.
+    /// Records that the thread has a lock of this class until the result is dropped.
     pub fn take(&self, at: Place) -> HeldLock {
         let class = self.number();
         let _ = HELD.try_with(|held| {

@@ -1,37 +1,35 @@
 //! The lock protocol of the keyspace.
 //!
-//! There are N shard locks and a gate, which guards no data: a few read-write locks, its lanes, so that those
-//! who pass do not all write to one cache line. A reader of the gate takes any one lane, a writer takes all of
-//! them in ascending order. Everybody follows one of three ways, and nobody takes a second way while inside of
-//! one:
+//! There are N shard locks and a gate, which guards no data: a few read-write locks, its lanes, so that threads that
+//! pass do not all write to one cache line. A reader of the gate takes any one lane, a writer takes all of them in
+//! ascending order. Every thread follows one of three ways, and takes no second way while inside of one:
 //!
 //! | way | takes | for |
 //! |---|---|---|
 //! | [`one`](LockSet::one) | one shard lock | a command with one key; a step of a walk over the keyspace |
-//! | [`several`](LockSet::several) | the gate as reader, then shard locks in ascending order | commands whose keys are known |
-//! | [`escalated`](LockSet::escalated) | the gate as writer, then any shard lock when needed | commands whose keys no row names; cuts |
+//! | [`several`](LockSet::several) | the gate as reader, then shard locks, ascending | commands with known keys |
+//! | [`escalated`](LockSet::escalated) | the gate as writer, any shard lock | commands without declared keys; cuts |
 //!
-//! No deadlock: a way of the first kind waits for one lock and holds none. Ways of the second kind wait only for locks
-//! above those that they hold. While one of the third kind is inside, no second kind is, so the holder of a shard lock
-//! that it waits for is of the first kind and waits for nothing.
+//! No deadlock: a thread on the first way waits for one lock and holds none. Threads on the second way wait only for
+//! locks above the ones that they hold. While a thread is inside the third way, none is on the second, so the holder of
+//! a shard lock that it waits for is on the first way and waits for nothing.
 //!
-//! One of the first or second kind may need a lock more after it has begun to change things ([`Several::add`]: a script
-//! that meets a key it did not declare). Who is certain that this does not happen, holds what it has and ends. Anybody
-//! else is prepared: before its first change it [claims](LockSet::claim) the right to that, which
-//! one has at a time and the third way takes, too. Nobody waits for it who holds anything else: a script that does not
-//! get it gives up its locks, for it has changed nothing, and begins again on the third way. Who uses it says so in a
-//! flag, and those on the second way that have not all of their locks yet give back what they have and begin again when
-//! the flag is down. Everybody else who holds one ends without waiting. So a script that has changed something always
-//! gets the lock. Who was not prepared and needs a lock all the same may claim the right as late as that, but must do
-//! without if it is not free: who has it may wait for what one holds.
+//! A thread on the first or second way may need one more lock after it has begun to change things ([`Several::add`]: a
+//! script that meets a key it did not declare). A thread that is certain not to need one holds its locks and ends. Any
+//! other thread prepares: before its first change it [claims](LockSet::claim) the right to that, which one thread has
+//! at a time and the third way takes, too. A thread that holds anything else does not wait for the right: a script that
+//! does not get it releases its locks, for it has changed nothing, and begins again on the third way. A thread that
+//! uses the right sets a flag, and threads on the second way that do not have all of their locks yet release them and
+//! begin again when the flag is down. Every other holder of a lock ends without waiting. So a script that has changed
+//! something always gets the lock. A thread that was not prepared and needs a lock all the same may claim the right as
+//! late as that, but must do without if it is not free: the holder of the right may wait for one of its locks.
 //!
-//! Everybody gets through: who is short of patience gives up what it has when one lock is not free in time, and begins
-//! again later, longer for each lock the more often it has failed
-//! ([`LockTimeout`](crate::keyspace::held_locks::LockTimeout)). A lock whose holder only has no processor becomes free
-//! in that time, and the lock's queue is served in order. A lock of one that runs for long does not, and then it is
-//! right to come back later.
+//! No starvation: a thread with a short timeout releases its locks when one is not free in time, and retries later,
+//! longer for each lock the more often it has failed ([`LockTimeout`](crate::keyspace::held_locks::LockTimeout)). A
+//! lock whose holder only has no processor becomes free in that time, and the lock's queue is served in order. A lock
+//! of a command that runs for long does not, and then it is right to retry later.
 //!
-//! Atomic: only the holder of the locks of a set of shards reads and writes what lies in them. Two commands whose sets
+//! Atomic: only the holder of the locks of a set of shards reads and writes the data in them. Two commands whose sets
 //! overlap are ordered by the locks of the overlap, and the order is the same in every shard that both touch, because
 //! all locks of a command are held until it has ended.
 
@@ -47,7 +45,7 @@ use structures::tagged_pointer::prefetch_to_change;
 /// Lanes of the gate.
 const LANES: usize = if cfg!(feature = "shuttle") { 2 } else { 16 };
 
-/// How often the claim is tried: most who have it change a key or two.
+/// How often the claim is tried: most holders change a key or two.
 const CLAIM_ATTEMPTS: usize = if cfg!(feature = "shuttle") { 2 } else { 200 };
 
 /// N locked values and the gate, each lock on cache lines of its own, so that neighbours do not disturb each other.
@@ -57,21 +55,21 @@ pub struct LockSet<T, W = ()> {
     slots: Box<[CachePadded<Slot<T, W>>]>,
     /// The right to take more locks.
     claim: CachePadded<Mutex<()>>,
-    /// Who has it needs one.
+    /// Whether the holder of the right needs a lock.
     in_need: CachePadded<AtomicBool>,
 }
 
-/// In this order: the last of the words may share a line with the lock, which who has that has already.
+/// In this order: the last of the words may share a line with the lock, which its holder has in its cache already.
 #[repr(C)]
 struct Slot<T, W> {
     words: W,
     lock: Mutex<T>,
 }
 
-/// The right to take more locks than one has: [`LockSet::claim`].
+/// The right to take further locks: [`LockSet::claim`].
 pub struct GrowRight<'l>(#[expect(dead_code, reason = "held, not looked at")] MutexGuard<'l, ()>);
 
-/// Why not all locks were taken.
+/// Reason for which not all locks were taken.
 enum Obstacle {
     /// A thread that has begun to change things waits for one of them.
     Need,
@@ -97,7 +95,7 @@ pub struct Escalated<'l, T, W = ()> {
 }
 
 impl<T, W: Default> LockSet<T, W> {
-    /// A lock for each of these.
+    /// Makes a lock for each of these.
     pub fn new(values: impl IntoIterator<Item = T>) -> Self {
         let slot = |value| CachePadded::new(Slot { words: W::default(), lock: Mutex::new(value) });
         let slots = values.into_iter().map(slot).collect();
@@ -112,7 +110,7 @@ impl<T, W: Default> LockSet<T, W> {
 }
 
 impl<T, W> LockSet<T, W> {
-    /// How many locks there are, without the gate.
+    /// Returns how many locks there are, without the gate.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
@@ -122,7 +120,7 @@ impl<T, W> LockSet<T, W> {
         self.slots.is_empty()
     }
 
-    /// The words beside a lock.
+    /// Returns the words beside a lock.
     #[inline(always)]
     pub fn words(&self, index: usize) -> &W {
         &self.slots[index].words
@@ -134,13 +132,13 @@ impl<T, W> LockSet<T, W> {
         self.slots[index].lock.lock()
     }
 
-    /// Asks the processor for the lock's cache line, which others may have changed last.
+    /// Prefetches the lock's cache line, which other threads may have changed last.
     #[inline(always)]
     pub fn ask_for(&self, index: usize) {
         prefetch_to_change(&self.slots[index].lock);
     }
 
-    /// The lock, or None when it is not free yet and `give_up` says that it will not be soon.
+    /// Returns the lock, or None when it is not free yet and `give_up` says that it will not be soon.
     #[inline]
     pub fn one_unless(&self, index: usize, give_up: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
         match self.slots[index].lock.try_lock() {
@@ -155,8 +153,8 @@ impl<T, W> LockSet<T, W> {
         obtain(|| lock_soon(lock), || lock_briefly(lock), give_up)
     }
 
-    /// [`several`](Self::several), or None when one of them is not free and whom `begin` gives for the wait for it says
-    /// that it will not be soon.
+    /// As [`several`](Self::several), or None when one of them is not free and the closure that `begin` returns for
+    /// that wait says that it will not be soon.
     pub fn several_unless<G: Fn() -> bool>(
         &self,
         indices: &mut SmallVec<[usize; 8]>,
@@ -164,7 +162,7 @@ impl<T, W> LockSet<T, W> {
     ) -> Option<Several<'_, T>> {
         indices.sort_unstable();
         indices.dedup();
-        // Any lane is right; the sum spreads those who want different shards.
+        // Any lane is right; the sum spreads threads that want different shards.
         let lane = &self.gate[indices.iter().sum::<usize>() % LANES];
         let gate = match lane.try_read() {
             Some(gate) => gate,
@@ -210,20 +208,20 @@ impl<T, W> LockSet<T, W> {
         }
     }
 
-    /// The lock, if it is free. For work that may be left out.
+    /// Returns the lock, if it is free. For work that may be left out.
     #[inline]
     pub fn try_one(&self, index: usize) -> Option<MutexGuard<'_, T>> {
         self.slots[index].lock.try_lock()
     }
 
-    /// The locks of all these shards; the indices are sorted and freed of repetitions here.
+    /// Takes the locks of all these shards; the indices are sorted and freed of repetitions here.
     pub fn several(&self, indices: &mut SmallVec<[usize; 8]>) -> Several<'_, T> {
         self.several_unless(indices, || || false).expect("nobody gives up")
     }
 
-    /// The right to take more locks later, for a thread that holds some and is about to change what they guard. None
-    /// when another has it: then those locks have to be given up. A thread that has changed things may ask, too, and
-    /// must do without when it gets None.
+    /// Claims the right to take more locks later, for a thread that holds some and is about to change the data under
+    /// them. None when another thread has it: then those locks have to be released. A thread that has changed things
+    /// may claim it, too, and must do without when it gets None.
     pub fn claim(&self) -> Option<GrowRight<'_>> {
         for _ in 0..CLAIM_ATTEMPTS {
             if let Some(guard) = self.claim.try_lock() {
@@ -234,20 +232,20 @@ impl<T, W> LockSet<T, W> {
         None
     }
 
-    /// The lock of one shard as the first of several, which are added by [`Several::add`].
+    /// Makes the lock of one shard the first of several, which are added by [`Several::add`].
     pub fn joined<'l>(&'l self, _: &GrowRight<'_>, index: usize, guard: MutexGuard<'l, T>) -> Several<'l, T> {
-        // Nobody writes: who would, has no claim.
+        // No thread writes: a writer would need the claim.
         let gate = self.gate[index % LANES].read();
         Several { guards: smallvec::smallvec![(index, guard)], _gate: gate }
     }
 
-    /// The right to any lock, for a thread that holds none.
+    /// Takes the right to any lock, for a thread that holds none.
     pub fn escalated(&self) -> Escalated<'_, T, W> {
         self.escalated_unless(|| || false).expect("nobody gives up")
     }
 
-    /// [`escalated`](Self::escalated), or None when that takes a while and whom `begin` gives for the wait for the
-    /// claim, or for a lane, says that it will take longer.
+    /// As [`escalated`](Self::escalated), or None when that takes a while and the closure that `begin` returns for the
+    /// wait for the claim, or for a lane, says that it will take longer.
     pub fn escalated_unless<G: Fn() -> bool>(&self, begin: impl Fn() -> G) -> Option<Escalated<'_, T, W>> {
         let claim = GrowRight(obtain(|| lock_soon(&self.claim), || lock_briefly(&self.claim), begin())?);
         let lane = |lane| obtain(|| write_soon(lane), || write_briefly(lane), begin());
@@ -256,7 +254,7 @@ impl<T, W> LockSet<T, W> {
     }
 }
 
-/// What is waited for `soon`, or, from when `give_up` says so, to be had at once.
+/// Waits with `soon` again and again until `give_up` is true, then tries `at_once`.
 fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give_up: impl Fn() -> bool) -> Option<G> {
     loop {
         if give_up() {
@@ -269,7 +267,7 @@ fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give
 }
 
 impl<'l, T> Several<'l, T> {
-    /// Adds a lock, for who has claimed that. Calls `meanwhile` now and then while it waits.
+    /// Adds a lock, for a thread with the claim. Calls `meanwhile` now and then while it waits.
     pub fn add<W>(&mut self, set: &'l LockSet<T, W>, _: &GrowRight<'_>, index: usize, mut meanwhile: impl FnMut()) {
         let Err(at) = self.guards.binary_search_by_key(&index, |(held, _)| *held) else { return };
         let guard = set.try_one(index).unwrap_or_else(|| {
@@ -286,30 +284,32 @@ impl<'l, T> Several<'l, T> {
         self.guards.insert(at, (index, guard));
     }
 
-    /// The value behind lock `index`, if that is held.
+    /// Returns the value behind lock `index`, if that is held.
     pub fn held_mut(&mut self, index: usize) -> Option<&mut T> {
         let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
         Some(&mut self.guards[at].1)
     }
 
+    /// Returns the value behind lock `index`.
+    ///
     /// # Panics
-    /// When the shard was not among those that were asked for.
+    /// When the shard was not among the requested ones.
     pub fn get(&mut self, index: usize) -> &mut T {
         let at = self.guards.binary_search_by_key(&index, |(held, _)| *held);
         &mut self.guards[at.expect("a command touches declared keys only")].1
     }
 
-    /// All values whose locks are held.
+    /// Visits all values whose locks are held.
     pub fn each(&self, mut visit: impl FnMut(usize, &T)) {
         self.guards.iter().for_each(|(index, guard)| visit(*index, guard));
     }
 
-    /// The same, to be changed.
+    /// Visits all values whose locks are held, to change them.
     pub fn each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
         self.guards.iter_mut().for_each(|(_, guard)| visit(guard));
     }
 
-    /// The value behind lock `index`, if that was among those that were asked for.
+    /// Returns the value behind lock `index`, if that was among the requested ones.
     pub fn held(&self, index: usize) -> Option<&T> {
         let at = self.guards.binary_search_by_key(&index, |(held, _)| *held).ok()?;
         Some(&self.guards[at].1)
@@ -317,7 +317,7 @@ impl<'l, T> Several<'l, T> {
 }
 
 impl<T, W> Escalated<'_, T, W> {
-    /// The value behind lock `index`, which is taken now unless it is held already.
+    /// Returns the value behind lock `index`, which is taken now unless it is held already.
     pub fn get(&mut self, index: usize) -> &mut T {
         let set = self.set;
         let at = self.place(index).unwrap_or_else(|at| {
@@ -327,13 +327,13 @@ impl<T, W> Escalated<'_, T, W> {
         &mut self.guards[at].1
     }
 
-    /// The value behind lock `index`, if that is held already.
+    /// Returns the value behind lock `index`, if that is held already.
     pub fn held(&self, index: usize) -> Option<&T> {
         let at = self.place(index).ok()?;
         Some(&self.guards[at].1)
     }
 
-    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is asked
+    /// Takes lock `index` now, unless it is held already. False when that takes a while and `give_up`, which is called
     /// now and then, says so.
     pub fn take(&mut self, index: usize, give_up: impl Fn() -> bool) -> bool {
         let Err(at) = self.place(index) else { return true };
@@ -342,18 +342,19 @@ impl<T, W> Escalated<'_, T, W> {
         true
     }
 
-    /// Takes all locks now. False when one of them is not free and what `begin` gives says that it will not be soon.
+    /// Takes all locks now. False when one of them is not free and the closure that `begin` returns says that it will
+    /// not be soon.
     pub fn take_all<G: Fn() -> bool>(&mut self, begin: impl Fn() -> G) -> bool {
         self.guards.reserve(self.set.len() - self.guards.len());
         (0..self.set.len()).all(|index| self.take(index, begin()))
     }
 
-    /// All values whose locks are held.
+    /// Visits all values whose locks are held.
     pub fn each(&self, mut visit: impl FnMut(usize, &T)) {
         self.guards.iter().for_each(|(index, guard)| visit(*index, guard));
     }
 
-    /// The same, to be changed.
+    /// Visits all values whose locks are held, to change them.
     pub fn each_mut(&mut self, mut visit: impl FnMut(&mut T)) {
         self.guards.iter_mut().for_each(|(_, guard)| visit(guard));
     }
@@ -385,7 +386,7 @@ mod tests {
         let set = LockSet::<_>::new(0..8);
         let mut held = set.several(&mut smallvec![5]);
         std::thread::scope(|scope| {
-            // Holds shard 1 while it waits for 5.
+            // It holds shard 1 while it waits for 5.
             scope.spawn(|| drop(set.several(&mut smallvec![1, 5])));
             while set.try_one(1).is_some() {
                 std::thread::yield_now();
@@ -440,7 +441,7 @@ mod interleavings {
     }
 
     /// A script that takes from the first shard before it learns that it needs the second; it begins again with the
-    /// right to any if it cannot claim that.
+    /// right to any lock if the claim fails.
     fn script(set: &LockSet<i64>, [first, second]: [usize; 2], amount: i64) {
         let guard = set.one(first);
         let Some(claim) = set.claim() else {
@@ -458,8 +459,8 @@ mod interleavings {
         *held.get(second) += amount;
     }
 
-    /// A script of which it was thought that it needs the first shard only: it changes that without the right to more,
-    /// and does half of its work if it cannot get that later.
+    /// A script that is wrongly expected to need the first shard only: it changes that without the right to more, and
+    /// does half of its work if it cannot get that later.
     fn misjudged(set: &LockSet<i64>, [first, second]: [usize; 2]) {
         let mut guard = set.one(first);
         *guard -= 1;
@@ -478,7 +479,7 @@ mod interleavings {
         thread::spawn(move || run(&set))
     }
 
-    /// Scripts that want what the other has, with others that hold several locks or want all: all of them end.
+    /// Scripts that want each other's shards, with threads that hold several locks or want all: all of them end.
     fn rivals() {
         let set = Arc::new(LockSet::<_>::new([10i64, 10, 10]));
         let threads = [
@@ -496,8 +497,8 @@ mod interleavings {
         assert_eq!(amounts, [12, 9, 9]);
     }
 
-    /// Scripts that are certain of their locks, and so take no right to more, beside those that may need what they
-    /// have: all of them end, and nobody sees one half done.
+    /// Scripts that are certain of their locks, and so take no right to more, beside scripts that may need their
+    /// shards: all of them end, and no thread sees one half done.
     fn confined() {
         let set = Arc::new(LockSet::new([10i64, 10, 10]));
         let threads = [
@@ -535,8 +536,8 @@ mod interleavings {
         shuttle::check_pct(rivals, 20_000, 4);
     }
 
-    /// Who wants all, gives up when one is not free in time and waits longer the next time, among those who take one
-    /// after the other and those who take two.
+    /// A thread that wants all locks and times out when one is not free, waiting longer the next time, among threads
+    /// that take one lock after the other and threads that take two.
     fn impatient() {
         let set = Arc::new(LockSet::<_>::new([10i64, 10, 10]));
         let singles = |set: &LockSet<i64>| {

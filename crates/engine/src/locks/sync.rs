@@ -12,32 +12,32 @@ mod primitives {
     pub use std::sync::atomic::{AtomicBool, AtomicU8};
     use std::time::Duration;
 
-    /// How long a wait lasts before who waits looks around: much longer than commands hold locks.
+    /// How long a wait lasts before the thread looks around: much longer than commands hold locks.
     const SOON: Duration = Duration::from_micros(250);
     /// As long as a short command takes.
     const BRIEFLY: Duration = Duration::from_micros(20);
 
-    /// The lock, unless it is not free for a while.
+    /// Returns the lock, unless it is not free for a while.
     pub fn lock_soon<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         mutex.try_lock_for(SOON)
     }
 
-    /// The lock, unless it is not free for the time of a short command.
+    /// Returns the lock, unless it is not free for the time of a short command.
     pub fn lock_briefly<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         mutex.try_lock_for(BRIEFLY)
     }
 
-    /// As [`lock_soon`] of a read-write lock, for reading.
+    /// As [`lock_soon`], for a read-write lock, to read.
     pub fn read_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
         lock.try_read_for(SOON)
     }
 
-    /// The same for writing.
+    /// As [`lock_soon`], for a read-write lock, to write.
     pub fn write_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
         lock.try_write_for(SOON)
     }
 
-    /// As [`lock_briefly`] of a read-write lock, for writing.
+    /// As [`lock_briefly`], for a read-write lock, to write.
     pub fn write_briefly<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
         lock.try_write_for(BRIEFLY)
     }
@@ -48,22 +48,22 @@ mod primitives {
         MutexGuard::unlock_fair(guard);
     }
 
-    /// The thread is about to wait for another one: builds with debug assertions check that it holds no lock.
+    /// Checks, in builds with debug assertions, that the thread, which is about to wait for another one, holds no lock.
     #[cfg(not(debug_assertions))]
     #[inline(always)]
     pub fn assert_unlocked() {}
 
-    /// Between two steps that nothing else divides: tests let other threads run here.
+    /// Lets other threads run in tests, between two steps that nothing else divides.
     #[inline(always)]
     pub fn interleave() {}
 
-    /// A moment's wait for another thread.
+    /// Waits a moment for another thread.
     pub fn spin() {
         std::thread::yield_now();
     }
 }
 
-/// What each does stands above: these are for tests only.
+/// The functions are documented above: these are for tests only.
 #[cfg(feature = "shuttle")]
 #[allow(missing_docs)]
 mod primitives {
@@ -107,7 +107,7 @@ mod primitives {
         drop(guard);
     }
 
-    /// Schedules find what waits for good.
+    /// Schedules find threads that wait for good.
     pub fn assert_unlocked() {}
 
     /// shuttle's mutex with parking_lot's signatures: no poisoning.

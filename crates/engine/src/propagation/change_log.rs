@@ -1,8 +1,7 @@
 //! The change log: every write, once, in the order of execution.
 //!
-//! Commands are appended while the locks of the shards that they changed are held. Two writes to the same
-//! key are therefore in the log in the order in which they were made, and so are any two of which one saw
-//! the other.
+//! Commands are appended while the locks of the shards that they changed are held. Two writes to the same key are
+//! therefore in the log in the order in which they were made, and so are any two writes one of which saw the other.
 //!
 //! ```text
 //!   commands, under their shards' locks                                             sinks, each with a reader
@@ -10,13 +9,13 @@
 //!     copy the text into the block - publish             ^           ^                    replicas, ...
 //! ```
 //!
-//! The text of a record is requests as clients send them, rendered once or not at all. Beside it stands what a sink
-//! needs to frame it ([`RecordHead`]): its database, and whether several commands belong together. SELECT, MULTI and
-//! EXEC are no part of the log but of what a sink makes of it.
+//! The text of a record is requests as clients send them, rendered once or not at all. Beside it stands its
+//! [`RecordHead`], by which a sink frames it: its database, and whether several commands belong together. SELECT, MULTI
+//! and EXEC are no part of the log; a sink adds them.
 //!
 //! **Offsets** count bytes of text. A record ends at the offset that its append returns. By then it is published, and
-//! whatever the command had seen before it. What others append at the same time may still be on its way into the block:
-//! readers stop before it.
+//! so is every record that the command had seen before it. A record that another thread appends at the same time may
+//! still be on its way into the block: readers stop before it.
 
 use crate::locks::sync::{Mutex, interleave};
 use crate::propagation::log_reader::{LogReader, Overflow, Sink};
@@ -28,36 +27,36 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use structures::log_block::{LARGE, Label, LogEnd, LogTail, Space};
 use structures::log_memory::LogMemory;
 
-/// What the engine asks of the sink that turns the log on and off: the append-only file.
+/// The sink that turns the log on and off: the append-only file.
 pub trait LogKeeper: Any + Send + Sync {
-    /// Bytes of the log that it still keeps in memory.
+    /// Returns the bytes of the log that it still holds in memory.
     fn waiting(&self) -> u64;
 }
 
-/// What is known of a record besides its text.
+/// Facts about a record besides its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     /// The database that its first command is meant for.
     pub first: u32,
-    /// The one that its commands leave their reader in.
+    /// The database that its commands leave their reader in.
     pub last: u32,
-    /// It is several commands, of which nobody may see some without the others.
+    /// Whether it is several commands, which no reader may see in part.
     pub is_group: bool,
     /// The shard that it changed, if that is the only one.
     pub shard: Option<u16>,
-    /// Who is to have it.
+    /// Readers that get it.
     pub readers: Readers,
 }
 
-/// Whom a record is for.
+/// Readers of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Readers {
-    /// Everybody.
+    /// All readers.
     #[default]
     All,
-    /// Replicas only: it changes nothing, or the file has it without what changes nothing.
+    /// Replicas only: it changes nothing, or the file has it without the commands that change nothing.
     Replicas,
-    /// The append-only file only: replicas have it with what changes nothing.
+    /// The append-only file only: replicas have it together with commands that change nothing.
     File,
 }
 
@@ -68,7 +67,7 @@ const ONLY_REPLICAS: u32 = 1 << 30;
 const ONLY_FILE: u32 = 1 << 29;
 
 impl RecordHead {
-    /// That of one command.
+    /// Makes the head of one command.
     pub fn command(db: u32, shard: Option<usize>) -> RecordHead {
         RecordHead {
             first: db,
@@ -79,7 +78,7 @@ impl RecordHead {
         }
     }
 
-    /// Records in a row with the same tag are of the same database and of the same kind.
+    /// Returns the tag; records in a row with the same tag are of the same database and of the same kind.
     #[inline]
     fn label(self) -> Label {
         let group = if self.is_group { GROUP } else { 0 };
@@ -112,25 +111,26 @@ pub(crate) fn is_group(tag: u32) -> bool {
     tag & GROUP != 0
 }
 
-/// The change log's length after what a command has put into it; 0: nothing.
+/// The change log's length after a command's records; 0: there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OwnRecords {
-    /// After its last change.
+    /// Length after its last change.
     pub changed_to: u64,
-    /// After the last of what is no change of its own: what it found to be over, and what only replicas get.
+    /// Length after the last record that is no change of its own: expired keys that it came upon, and commands for
+    /// replicas only.
     pub told_to: u64,
 }
 
 /// See the module's documentation.
 pub struct ChangeLog {
-    /// Where places are reserved.
+    /// End of the log, where places are reserved.
     end: Arc<LogEnd>,
     memory: Arc<LogMemory>,
-    /// There are sinks. Where there are none nothing is appended.
+    /// Whether there are sinks. Nothing is appended without one.
     is_read: AtomicBool,
-    /// Held to go on in another block, and while sinks come and go.
+    /// Held while the log moves to another block, and while sinks are added and removed.
     tail: CachePadded<Mutex<Tail>>,
-    /// Called whenever something is to be appended.
+    /// Called before each append.
     #[cfg(any(test, feature = "testing"))]
     watcher: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -156,19 +156,20 @@ impl Default for ChangeLog {
 }
 
 impl ChangeLog {
-    /// Its length now. The last of it may not be published yet.
+    /// Returns its length now. The last of it may not be published yet.
     #[inline]
     pub fn appended(&self) -> u64 {
         self.end.offset()
     }
 
-    /// Bytes of memory that it takes up: what its slowest sink has still to read, and room for what comes.
+    /// Returns the bytes of memory that it takes up: bytes that its slowest sink has still to read, and room for new
+    /// ones.
     pub fn memory(&self) -> u64 {
         self.memory.bytes()
     }
 
-    /// Appends whole commands, and returns the log's length afterwards, which a reply that must be durable waits for.
-    /// The locks of what they changed must be held.
+    /// Appends whole commands, and returns the log's length afterwards, for which a reply that must be durable waits.
+    /// The locks of the changed keys must be held.
     #[inline]
     pub fn append(&self, head: RecordHead, text: &[u8]) -> u64 {
         if text.len() >= LARGE || text.is_empty() {
@@ -218,7 +219,7 @@ impl ChangeLog {
         self.is_read.store(!tail.sinks.is_empty(), Release);
     }
 
-    /// The same of commands that keep the bytes that they come in, if these are many.
+    /// Appends commands and takes their bytes over, if these are many.
     #[inline(never)]
     fn append_owned(&self, head: RecordHead, text: Vec<u8>) -> u64 {
         let mut tail = self.tail.lock();
@@ -230,7 +231,7 @@ impl ChangeLog {
         end
     }
 
-    /// The same, of either kind.
+    /// Appends commands, and takes their bytes over if these are many and owned.
     #[inline]
     pub fn append_text(&self, head: RecordHead, text: Cow<'_, [u8]>) -> u64 {
         #[cfg(any(test, feature = "testing"))]
@@ -241,14 +242,14 @@ impl ChangeLog {
         }
     }
 
-    /// Calls this from now on whenever something is to be appended.
+    /// Calls `watcher` from now on before each append.
     #[cfg(any(test, feature = "testing"))]
     pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) {
         assert!(self.watcher.set(Box::new(watcher)).is_ok(), "one watches already");
     }
 
-    /// A reader of what is appended from now on. Where no command is under way, as under all shards' locks, that is
-    /// what changes what there is now.
+    /// Opens a reader of all later records. If no command is under way, as under all shards' locks, these are the
+    /// changes of the present data.
     pub fn open(self: &Arc<Self>, overflow: Overflow) -> LogReader {
         let mut tail = self.tail.lock();
         let sink = Arc::new(Sink::new(tail.log.cursor(), overflow));
@@ -271,7 +272,7 @@ mod tests {
     use std::ops::ControlFlow;
     use structures::log_end::TEXT;
 
-    /// All that a sink can read now.
+    /// Returns everything that a sink can read now.
     fn texts(reader: &mut LogReader) -> Result<Vec<(RecordHead, Vec<u8>)>, SinkDropped> {
         let mut all = Vec::new();
         reader.read(u64::MAX, |head, run| {
@@ -348,14 +349,14 @@ mod interleavings {
     const WRITERS: u8 = 3;
     const RECORDS: u8 = 3;
 
-    /// What a reader has found, and up to where it has read by its own account.
+    /// Bytes that a reader has found, and the offset up to which it says that it has read.
     #[derive(Default)]
     struct Seen {
         bytes: Vec<u8>,
         offset: u64,
     }
 
-    /// Writers append under the locks of two shards, which count; a reader follows. `look`: how it reads.
+    /// Writers append under the locks of two shards, which count; a reader follows. `look`: its way of reading.
     fn model(look: fn(&mut LogReader, &mut Seen)) {
         let log = Arc::new(ChangeLog::default());
         let mut reader = log.open(Overflow::Keep);
@@ -390,7 +391,8 @@ mod interleavings {
         assert_eq!(seen.offset, log.appended());
     }
 
-    /// All up to where it has read was found, each record whole, and those of a shard in the order of their execution.
+    /// Checks that everything before the read offset was found, each record whole, and each shard's records in the
+    /// order of their execution.
     fn check(seen: &Seen) {
         assert!(seen.bytes.len() as u64 >= seen.offset, "what counts as read was read");
         let mut last = [0; 2];
@@ -409,7 +411,7 @@ mod interleavings {
         seen.offset = read.expect("the log keeps all for it");
     }
 
-    /// As if all that is reserved were published.
+    /// Reads as if all reserved bytes were published.
     fn hasty(reader: &mut LogReader, seen: &mut Seen) {
         let end = reader.log().appended();
         faithful(reader, seen);

@@ -1,4 +1,4 @@
-//! What a command does besides replying: collected under the locks, carried out after them.
+//! Effects of a command besides its reply: collected under the locks, carried out after them.
 
 use crate::data::event_class::EventClass;
 use crate::data::table::{ExpiryIndex, Table};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Something that takes long to free. Dropping it frees it.
 pub enum Garbage {
-    /// The value of a key that is gone.
+    /// The value of a removed key.
     Object(Object),
     /// A whole database, with the index of its expiries.
     Table(Table, ExpiryIndex),
@@ -18,14 +18,14 @@ pub enum Garbage {
     Libraries(Arc<Libraries>),
     /// Scripts that were flushed.
     Scripts(Vec<Arc<Script>>),
-    /// Commands that have come of a primary's stream and will not be applied.
+    /// Commands of a primary's stream that have arrived and will not be applied.
     Stream(Vec<u8>),
     /// Work that will not be done any more.
     Work(Box<dyn Send>),
 }
 
 impl Garbage {
-    /// How many objects it is, as they are counted (`lazyfreed_objects`).
+    /// Returns the number of objects, as `lazyfreed_objects` counts them.
     pub fn objects(&self) -> usize {
         match self {
             Garbage::Object(_) | Garbage::Stream(_) => 1,
@@ -49,10 +49,10 @@ impl Garbage {
 /// Objects below this many pieces are freed where they are; handing them over would cost more.
 const FREE_HERE: usize = 64;
 
-/// Something happened to a key.
+/// An event of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What `notify-keyspace-events` selects it by.
+    /// Class by which `notify-keyspace-events` selects it.
     pub class: EventClass,
     /// The event's name, as subscribers get it.
     pub name: &'static str,
@@ -62,14 +62,14 @@ pub struct Event {
     pub key: Vec<u8>,
 }
 
-/// Who gets what is left of commands when their locks are given up. Called without locks held.
+/// Receiver of the effects of commands when their locks are released. Called without locks held.
 pub trait EffectSink: Send + Sync {
-    /// Frees what is dear to free, preferably on another thread.
+    /// Frees garbage, preferably on another thread.
     fn free(&self, garbage: Vec<Garbage>) {
         drop(garbage);
     }
 
-    /// Something happened to keys, and `notify-keyspace-events` asks for it.
+    /// Publishes events of keys that `notify-keyspace-events` selects.
     fn events(&self, _events: Vec<Event>) {}
 }
 
@@ -79,14 +79,14 @@ pub type ReadyKey = (u32, Vec<u8>);
 /// Ids of clients, ascending.
 pub type ClientIds = SmallVec<[u64; 2]>;
 
-/// A key was changed: what is left to do about it when the locks are given up.
+/// A changed key: readers of it are notified when the locks are released.
 #[derive(Debug)]
 pub struct TrackedChange {
     /// Its name.
     pub key: Box<[u8]>,
-    /// Who has a copy of it.
+    /// Clients that have a copy of it.
     pub readers: ClientIds,
-    /// It had expired; otherwise a client's command changed it.
+    /// Whether it had expired; otherwise a client's command changed it.
     pub expired: bool,
 }
 
@@ -95,7 +95,7 @@ pub struct TrackedChange {
 pub struct Author {
     /// The worker that runs the command.
     pub worker: usize,
-    /// Id of the client whose command runs; 0 if it is none.
+    /// Id of the client whose command runs; 0 if there is none.
     pub client: u64,
 }
 
@@ -117,28 +117,28 @@ pub enum Logged {
 /// The effects of one command.
 #[derive(Default)]
 pub struct Effects {
-    /// How many changes it made (`rdb_changes_since_last_save`); 0 is not logged.
+    /// Number of its changes (`rdb_changes_since_last_save`); 0 is not logged.
     pub dirty: u64,
-    /// What most commands have none of.
+    /// Effects that most commands do not have.
     rare: Option<Box<RareEffects>>,
 }
 
 /// Effects that most commands do not have.
 #[derive(Default)]
 pub struct RareEffects {
-    /// What the change log gets of the command.
+    /// Form in which the command is logged.
     pub logged: Logged,
     /// Keys that were found expired and removed: logged as DEL before the command itself.
     pub expired: Vec<(u32, Vec<u8>)>,
     /// Elements of collections that were found expired and removed, as commands that remove them; logged likewise.
     pub expired_elements: Vec<(u32, Record)>,
-    /// A command of which replicas are told though it changes nothing.
+    /// A command that is sent to replicas though it changes nothing.
     pub told: Option<(u32, Record)>,
-    /// What the command removed and is dear to free.
+    /// Removed values that are expensive to free.
     pub garbage: Vec<Garbage>,
     /// Values of keys that were found expired or were evicted.
     pub outlived: Vec<Garbage>,
-    /// What is to be freed before the reply.
+    /// Garbage to be freed before the reply.
     pub foreground: Vec<Garbage>,
     /// Events to be published.
     pub events: Vec<Event>,
@@ -146,17 +146,17 @@ pub struct RareEffects {
     pub ready: Vec<ReadyKey>,
     /// Changed keys that clients may hold copies of.
     pub changes: Vec<TrackedChange>,
-    /// A database was emptied, so all copies are out of date.
+    /// Whether a database was emptied, so that all copies are out of date.
     pub flushed: bool,
 }
 
 impl Effects {
-    /// Room for rare effects.
+    /// Returns the rare effects, for which room is made.
     pub fn rare(&mut self) -> &mut RareEffects {
         self.rare.get_or_insert_default()
     }
 
-    /// The rare effects, if there are any.
+    /// Returns the rare effects, if there are any.
     #[inline]
     pub fn seen(&self) -> Option<&RareEffects> {
         self.rare.as_deref()
@@ -168,7 +168,7 @@ impl Effects {
         self.rare.take()
     }
 
-    /// Adds what another command leaves to be done. What it changed has been logged already.
+    /// Adds the effects of another command, whose changes have been logged already.
     pub fn absorb(&mut self, mut other: Effects) {
         let Some(mut theirs) = other.take_rare() else { return };
         let own = self.rare();
@@ -185,7 +185,7 @@ impl Effects {
         }
     }
 
-    /// How the command is to be logged.
+    /// Returns the form in which the command is to be logged.
     pub fn logged(&self) -> &Logged {
         self.rare.as_ref().map_or(&Logged::Verbatim, |rare| &rare.logged)
     }
@@ -197,15 +197,15 @@ impl Effects {
         }
     }
 
-    /// The same for the value of a key whose time was over, or that was evicted.
+    /// Frees the value of an expired or evicted key here when that is quick, otherwise later.
     pub fn discard_outlived(&mut self, object: Object) {
         if object.free_effort() > FREE_HERE {
             self.rare().outlived.push(Garbage::Object(object));
         }
     }
 
-    /// Frees in the background what is not to be freed before the reply: of what was left by now, the values of keys
-    /// that nobody removed, and all else.
+    /// Decides which garbage is freed before the reply, and which in the background: of the values so far, the ones of
+    /// expired or evicted keys, and all others.
     pub fn settle(&mut self, outlived_is_lazy: impl FnOnce() -> bool, else_is_lazy: impl FnOnce() -> bool) {
         let Some(rare) = &mut self.rare else { return };
         if !rare.garbage.is_empty() && !else_is_lazy() {
@@ -217,26 +217,26 @@ impl Effects {
         }
     }
 
-    /// What is to be freed before the reply.
+    /// Takes the garbage to be freed before the reply.
     pub fn take_foreground(&mut self) -> Vec<Garbage> {
         self.rare.as_mut().map(|rare| std::mem::take(&mut rare.foreground)).unwrap_or_default()
     }
 
-    /// All that a table holds, in the background.
+    /// Frees the contents of a table in the background.
     pub fn discard_table(&mut self, table: Table, expiry: ExpiryIndex) {
         if !table.is_empty() {
             self.rare().garbage.push(Garbage::Table(table, expiry));
         }
     }
 
-    /// Libraries of functions, in the background if there are many.
+    /// Frees libraries of functions, in the background if there are many.
     pub fn discard_libraries(&mut self, libraries: Arc<Libraries>) {
         if libraries.functions() > FREE_HERE {
             self.rare().garbage.push(Garbage::Libraries(libraries));
         }
     }
 
-    /// Scripts, likewise.
+    /// Frees scripts, likewise.
     pub fn discard_scripts(&mut self, scripts: Vec<Arc<Script>>) {
         if scripts.len() > FREE_HERE {
             self.rare().garbage.push(Garbage::Scripts(scripts));

@@ -1,4 +1,4 @@
-//! Commands as the log has them: as clients send them.
+//! Commands in the form in which the log has them and clients send them.
 
 use crate::propagation::change_log::{ChangeLog, Readers, RecordHead};
 use std::borrow::Cow;
@@ -33,11 +33,11 @@ pub struct LogBatch {
     commands: usize,
     first: u32,
     last: u32,
-    /// What not all readers get.
+    /// Commands that not all readers get.
     only: Vec<Only>,
 }
 
-/// Commands that not all readers of the log get.
+/// A command that not all readers of the log get.
 #[derive(Debug)]
 struct Only {
     readers: Readers,
@@ -56,14 +56,14 @@ impl LogBatch {
         self.push_with(db, |out| put_command(out, words));
     }
 
-    /// Adds a command that changes nothing, of which replicas only are told.
+    /// Adds a command that changes nothing, for replicas only.
     pub fn push_told<'a>(&mut self, db: u32, words: impl ExactSizeIterator<Item = &'a [u8]>) {
         let mut told = LogBatch::default();
         told.push(db, words);
         self.absorb_for(told, Readers::Replicas);
     }
 
-    /// Adds what another one has, of one database, for these readers.
+    /// Adds the commands of another batch, of one database, for these readers.
     pub fn absorb_for(&mut self, other: LogBatch, readers: Readers) {
         let commands = other.commands;
         if commands > 0 {
@@ -75,7 +75,7 @@ impl LogBatch {
         }
     }
 
-    /// Adds what `render` writes: one command.
+    /// Adds one command, which `render` writes.
     pub fn push_with(&mut self, db: u32, render: impl FnOnce(&mut Vec<u8>)) {
         self.turn_to(db);
         render(&mut self.bytes);
@@ -101,7 +101,7 @@ impl LogBatch {
         self.commands += 1;
     }
 
-    /// Adds what another one has, behind what is there.
+    /// Adds the commands of another batch at the end.
     pub fn absorb(&mut self, other: LogBatch) {
         if self.commands == 0 {
             *self = other;
@@ -125,7 +125,7 @@ impl LogBatch {
     }
 
     /// Appends all to a log, as one group if there are several, and returns its length if there was any. The locks of
-    /// what they change must be held. `shard`: the only one that they change.
+    /// the changed keys must be held. `shard`: the only one that they change.
     pub fn append_to(self, log: &ChangeLog, shard: Option<usize>) -> Option<u64> {
         let LogBatch { bytes, commands, first, last, only } = self;
         let head = |readers, commands| RecordHead {
@@ -149,7 +149,7 @@ impl LogBatch {
     }
 }
 
-/// The bytes without those at these places, which ascend.
+/// Returns the bytes without the ones at these places, which ascend.
 fn without<'p>(bytes: &[u8], places: impl Iterator<Item = &'p Range<usize>>) -> Vec<u8> {
     let mut left = Vec::with_capacity(bytes.len());
     let mut from = 0;
@@ -161,12 +161,12 @@ fn without<'p>(bytes: &[u8], places: impl Iterator<Item = &'p Range<usize>>) -> 
     left
 }
 
-/// What comes before the commands of a group for who reads them as a client's.
+/// The command before a group, for readers that take the log as a client's commands.
 pub const GROUP_BEGIN: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
-/// Its end.
+/// The command after a group.
 pub const GROUP_END: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// Appends the command that makes its reader go on in another database.
+/// Appends the command that makes its reader select another database.
 pub fn put_select(out: &mut Vec<u8>, db: u32) {
     let mut digits = itoa::Buffer::new();
     put_command(out, [&b"SELECT"[..], digits.format(db).as_bytes()].into_iter());

@@ -6,16 +6,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use structures::log_block::{LogCursor, Run};
 
-/// What becomes of a sink that does not keep up. Who opens it says so.
+/// Treatment of a sink that falls behind, as its opener chooses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// The log keeps all that it has not read. Its owner holds writers back while that is too much.
+    /// The log retains all that the sink has not read. The owner of the sink holds writers back while that is too much.
     Keep,
     /// It is dropped when it is more than so many bytes behind.
     Drop(u64),
 }
 
-/// What the log knows of a sink.
+/// The log's record of a sink.
 pub(crate) struct Sink {
     /// None: it was dropped. Held while it reads.
     cursor: Mutex<Option<LogCursor>>,
@@ -27,7 +27,8 @@ impl Sink {
         Sink { cursor: Mutex::new(Some(cursor)), overflow }
     }
 
-    /// Drops it if it is too far behind the end. One that is reading just now is judged another time.
+    /// Whether it is to be dropped because it is too far behind the end. One that is reading just now is judged another
+    /// time.
     pub fn is_lost(&self, end: u64) -> bool {
         let Overflow::Drop(most) = self.overflow else { return false };
         let Some(mut cursor) = self.cursor.try_lock() else { return false };
@@ -39,11 +40,11 @@ impl Sink {
     }
 }
 
-/// The sink did not keep up, and the log goes on without it.
+/// The sink fell behind and was dropped from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkDropped;
 
-/// Reads the log from where it was opened. It ends with its drop.
+/// Reads the log from the place where it was opened. It ends when it is dropped.
 pub struct LogReader {
     log: Arc<ChangeLog>,
     sink: Arc<Sink>,
@@ -54,9 +55,9 @@ impl LogReader {
         LogReader { log, sink }
     }
 
-    /// Reads records up to `until`, where one ends, or up to what is not published yet, or until `visit` has enough.
-    /// It gets a group alone, and other records as many at a time as lie together and are of one database; the head is
-    /// the first one's. Returns up to where it has read.
+    /// Reads records up to `until`, where one ends, or up to the first that is not published yet, or until `visit` has
+    /// enough. `visit` gets a group alone, and other records as many at a time as lie together and are of one database;
+    /// the head is the first one's. Returns the offset up to which it has read.
     ///
     /// # Errors
     /// [`SinkDropped`]: there is nothing to be read any more.
@@ -75,7 +76,7 @@ impl LogReader {
         Ok(cursor.offset())
     }
 
-    /// The log that it reads.
+    /// Returns the log that it reads.
     pub fn log(&self) -> &Arc<ChangeLog> {
         &self.log
     }

@@ -1,7 +1,8 @@
-//! What a command does besides replying: its effects, and the change log.
+//! Effects of a command besides its reply, and the change log.
 //!
-//! In: what an edit has noted, under the shards' locks. Out: records in the log, in the order of execution, and effects
-//! that are settled after the locks are given up. It knows nothing of files or replicas: sinks read the log.
+//! In: the changes of an edit, recorded under the shards' locks. Out: records in the log, in the order of execution,
+//! and effects that are carried out after the locks are released. It knows nothing of files or replicas: sinks read the
+//! log.
 
 pub mod change_log;
 pub mod effects;

@@ -1,9 +1,9 @@
-//! Libraries of functions: their texts and what these register, as all workers share them.
+//! Libraries of functions: their texts and the functions that these register, as all workers share them.
 //!
-//! Who changes them has the right to any lock
-//! ([`Keys::change_libraries`](crate::keyspace::keys::Keys::change_libraries)) until the change is in the log. One has
-//! that at a time, and a cut takes it, too: so the log has all changes in their order, and a cut has the libraries of
-//! its moment.
+//! A command that changes them has the right to any lock
+//! ([`Keys::change_libraries`](crate::keyspace::keys::Keys::change_libraries)) until the change is in the log. One
+//! command has it at a time, and a cut takes it, too: so the log has all changes in their order, and a cut has the
+//! libraries of its moment.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 /// A library of functions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Library {
-    /// Its name, of which there is one only.
+    /// Its unique name.
     pub name: Box<[u8]>,
     /// Its text, as it was loaded.
     pub code: Box<[u8]>,
-    /// What the text registers.
+    /// Functions that the text registers.
     pub functions: Vec<Function>,
-    /// Differs from every other library's, so that workers see that one was replaced.
+    /// Number that differs from every other library's, so that workers see that one was replaced.
     pub id: u64,
 }
 
@@ -26,9 +26,9 @@ pub struct Library {
 pub struct Function {
     /// Its name, by which FCALL calls it.
     pub name: Box<[u8]>,
-    /// What FUNCTION LIST says of it.
+    /// Description for FUNCTION LIST.
     pub description: Option<Box<[u8]>>,
-    /// What it allows and promises; the commands know the bits.
+    /// Flags that it declares; the commands know the bits.
     pub flags: u32,
 }
 
@@ -36,23 +36,23 @@ pub struct Function {
 #[derive(Clone, Debug, Default)]
 pub struct Libraries {
     by_name: BTreeMap<Box<[u8]>, Arc<Library>>,
-    /// By the names of their functions, in lower case: no two libraries have functions of one name.
+    /// Libraries by the names of their functions, in lower case: no two libraries have functions of one name.
     by_function: HashMap<Box<[u8]>, Arc<Library>>,
 }
 
-/// What becomes of the libraries.
+/// A change of the libraries.
 #[derive(Debug, Default)]
 pub struct LibraryChange {
-    /// All that there are go.
+    /// Whether all present libraries are removed.
     pub clear: bool,
-    /// This one goes.
+    /// The library that is removed.
     pub remove: Option<Box<[u8]>>,
-    /// These come, in the place of those that have their names.
+    /// Libraries that are added, in the place of the ones with their names.
     pub add: Vec<Arc<Library>>,
 }
 
 impl Libraries {
-    /// How many libraries there are.
+    /// Returns how many libraries there are.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -62,7 +62,7 @@ impl Libraries {
         self.by_name.is_empty()
     }
 
-    /// How many functions they have.
+    /// Returns how many functions they have.
     pub fn functions(&self) -> usize {
         self.by_function.len()
     }
@@ -72,12 +72,12 @@ impl Libraries {
         self.by_name.contains_key(name)
     }
 
-    /// In the order of their names.
+    /// Returns the libraries in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Library>> {
         self.by_name.values()
     }
 
-    /// The library that has this function, in whatever case its name is.
+    /// Returns the library that has this function, whose name may be in any case.
     pub fn with_function(&self, name: &[u8]) -> Option<&Arc<Library>> {
         self.by_function.get(&name.to_ascii_lowercase()[..])
     }

@@ -42,7 +42,7 @@ impl RunSlot {
         Run { slot: Arc::clone(self), begun }
     }
 
-    /// Returns the run that there is.
+    /// Returns the present run.
     pub fn run(self: Arc<Self>) -> Option<Run> {
         let word = self.0.load(Relaxed);
         (word != 0).then_some(Run { begun: word & !(KILLED | WROTE), slot: self })
@@ -55,18 +55,19 @@ impl Run {
         self.begun & FUNCTION != 0
     }
 
-    /// The host's clock when it began.
+    /// Returns the host's clock when it began.
     pub fn began(&self) -> Nanos {
         Nanos(self.begun >> KIND_BITS)
     }
 
-    /// Says before the run's first change that it cannot be killed any more. False: it has been killed.
+    /// Marks before the run's first change that it cannot be killed any more. False: it has been killed.
     #[must_use]
     pub fn note_write(&self) -> bool {
         self.slot.0.compare_exchange(self.begun, self.begun | WROTE, Relaxed, Relaxed).is_ok() || !self.is_killed()
     }
 
-    /// Asks it to end, if it has changed nothing; its next look at the clock sees that. False: it has.
+    /// Asks it to end, if it has changed nothing; it sees that when it next looks at the clock. False: it has changed
+    /// something.
     #[must_use]
     pub fn kill(&self) -> bool {
         self.slot.0.compare_exchange(self.begun, self.begun | KILLED, Relaxed, Relaxed) != Err(self.begun | WROTE)

@@ -1,8 +1,8 @@
-//! Scripts and functions as all workers share them: their texts and what is known of them, and what runs now.
+//! Scripts and functions as all workers share them: their texts and flags, and the present runs.
 //!
-//! No interpreter is here. Each worker compiles what it runs from these texts and keeps it until the text is gone
-//! ([`Script::is_gone`], [`SeenLibraries::version`]). Scripts that came with EVAL are forgotten when there are more
-//! than [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; those of SCRIPT LOAD stay until SCRIPT FLUSH.
+//! No interpreter is here. Each worker compiles the scripts that it runs from these texts and retains them until the
+//! text is gone ([`Script::is_gone`], [`SeenLibraries::version`]). Scripts of EVAL are evicted when there are more than
+//! [`EVAL_SCRIPTS_MAX`], the one that was used longest ago first; scripts of SCRIPT LOAD stay until SCRIPT FLUSH.
 //!
 //! A script that runs for longer than `busy-reply-threshold` makes the whole server busy: [`Scripts::is_busy`] is one
 //! flag that every worker reads before a command.
@@ -24,23 +24,23 @@ const OVERHEAD: usize = 120;
 /// A script's SHA-1 in lower-case hexadecimal digits.
 pub type Sha = [u8; 40];
 
-/// A script's text and what goes with it.
+/// A script's text, with its flags and use.
 #[derive(Debug)]
 pub struct Script {
     /// Its name.
     pub sha: Sha,
     /// Its text, as it came.
     pub text: Box<[u8]>,
-    /// What its first line allows and promises; the commands know the bits.
+    /// Flags that its first line declares; the commands know the bits.
     pub flags: u32,
-    /// Stays until the scripts are flushed.
+    /// Whether it stays until the scripts are flushed.
     pinned: AtomicBool,
     gone: AtomicBool,
     used_at: AtomicU64,
 }
 
 impl Script {
-    /// Whether it was flushed or evicted: who has compiled it forgets it.
+    /// Whether it was flushed or evicted: a worker that has compiled it drops it.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Relaxed)
     }
@@ -57,12 +57,12 @@ pub struct Running {
     pub run: Run,
 }
 
-/// The libraries, and those that a command has made of them whose change is not in the log yet.
+/// The libraries, and a command's changed copy of them whose change is not in the log yet.
 #[derive(Default)]
 struct SharedLibraries {
     known: Arc<Libraries>,
     changed: Option<Arc<Libraries>>,
-    /// How often they were changed.
+    /// Number of their changes.
     changes: u64,
 }
 
@@ -70,12 +70,12 @@ struct SharedLibraries {
 #[derive(Clone, Copy)]
 pub struct SeenLibraries<'s> {
     scripts: &'s Scripts,
-    /// The command has changed them.
+    /// Whether the command has changed them.
     changes: bool,
 }
 
 impl SeenLibraries<'_> {
-    /// The libraries themselves.
+    /// Returns the libraries themselves.
     pub fn all(self) -> Arc<Libraries> {
         let shared = self.scripts.libraries.lock();
         Arc::clone(shared.changed.as_ref().filter(|_| self.changes).unwrap_or(&shared.known))
@@ -94,7 +94,7 @@ impl SeenLibraries<'_> {
 #[derive(Default)]
 struct Store {
     scripts: HashMap<Sha, Arc<Script>>,
-    /// How many of them are not pinned.
+    /// Number of scripts that are not pinned.
     passing: usize,
     evicted: u64,
 }
@@ -103,7 +103,7 @@ struct Store {
 pub struct Scripts {
     store: CachePadded<Mutex<Store>>,
     generation: AtomicU64,
-    /// So many scripts of EVAL that the order of their use begins to matter.
+    /// Whether there are so many scripts of EVAL that the order of their use begins to matter.
     crowded: AtomicBool,
     libraries: Mutex<SharedLibraries>,
     functions_version: AtomicU64,
@@ -112,10 +112,10 @@ pub struct Scripts {
     next_library: AtomicU64,
     /// The run of each thread that has an interpreter.
     run_slots: Mutex<Vec<Weak<RunSlot>>>,
-    /// Those that have run for longer than the threshold.
+    /// Scripts that have run for longer than the threshold.
     busy: Mutex<Vec<Arc<Running>>>,
     busy_count: AtomicUsize,
-    /// How many have run for longer than others are to wait for their locks.
+    /// Scripts that have run for so long that no command waits for their locks.
     long_count: AtomicUsize,
     /// Bytes of each worker's interpreter, together.
     interpreters: CachePadded<AtomicUsize>,
@@ -154,19 +154,19 @@ fn next_generation() -> u64 {
 }
 
 impl Scripts {
-    /// A number that changes when the scripts are flushed, and that no other engine's scripts have.
+    /// Returns a number that changes when the scripts are flushed, and that no other engine's scripts have.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Relaxed)
     }
 
-    /// The script of this SHA, used at `now`.
+    /// Returns the script of this SHA, used at `now`.
     pub fn find(&self, sha: &Sha, now: Nanos) -> Option<Arc<Script>> {
         let found = self.store.lock().scripts.get(sha).cloned();
         found.inspect(|script| self.touch(script, now))
     }
 
-    /// The flags of the script of this SHA. That is no use of it.
+    /// Returns the flags of the script of this SHA. This does not count as a use.
     pub fn flags(&self, sha: &Sha) -> Option<u32> {
         self.store.lock().scripts.get(sha).map(|script| script.flags)
     }
@@ -210,7 +210,7 @@ impl Scripts {
         script
     }
 
-    /// Forgets all scripts, and returns them.
+    /// Removes all scripts, and returns them.
     pub fn flush(&self) -> Vec<Arc<Script>> {
         let mut store = self.store.lock();
         let scripts: Vec<_> = store.scripts.drain().map(|(_, script)| script).collect();
@@ -222,7 +222,7 @@ impl Scripts {
         scripts
     }
 
-    /// Whether scripts have `getfenv` and its kin. Interpreters are made anew for a change.
+    /// Sets whether scripts have `getfenv` and its kin. Interpreters are made anew for a change.
     pub fn set_insecure_api(&self, enabled: bool) {
         if self.insecure_api.swap(enabled, Relaxed) != enabled {
             drop(self.flush());
@@ -234,23 +234,23 @@ impl Scripts {
         self.insecure_api.load(Relaxed)
     }
 
-    /// Scripts, and the bytes that they take up.
+    /// Returns the number of scripts, and the bytes that they take up.
     pub fn totals(&self) -> (usize, usize) {
         let store = self.store.lock();
         (store.scripts.len(), store.scripts.values().map(|script| script.text.len() + OVERHEAD).sum())
     }
 
-    /// Scripts of EVAL that were forgotten for others.
+    /// Returns the number of scripts of EVAL that were evicted.
     pub fn evicted(&self) -> u64 {
         self.store.lock().evicted
     }
 
-    /// Counts evicted scripts anew (CONFIG RESETSTAT).
+    /// Resets the count of evicted scripts (CONFIG RESETSTAT).
     pub fn reset_evicted(&self) {
         self.store.lock().evicted = 0;
     }
 
-    /// Bytes that the libraries take up.
+    /// Returns the bytes that the libraries take up.
     pub fn library_bytes(&self) -> usize {
         let function = |function: &Function| {
             OVERHEAD + function.name.len() + function.description.as_ref().map_or(0, |text| text.len())
@@ -261,33 +261,33 @@ impl Scripts {
         self.libraries().iter().map(library).sum()
     }
 
-    /// The libraries as they are now.
+    /// Returns the libraries as they are now.
     pub fn libraries(&self) -> Arc<Libraries> {
         Arc::clone(&self.libraries.lock().known)
     }
 
-    /// The libraries as a command sees them; `changes`: it has changed them itself.
+    /// Returns the libraries as a command sees them; `changes`: it has changed them itself.
     #[inline]
     pub fn libraries_seen(&self, changes: bool) -> SeenLibraries<'_> {
         SeenLibraries { scripts: self, changes }
     }
 
-    /// The change log's length after the last change of the libraries that is in it.
+    /// Returns the change log's length after the last change of the libraries that is in it.
     pub fn libraries_logged_to(&self) -> u64 {
         self.libraries_logged_to.load(Acquire)
     }
 
-    /// The log has this length after a change of the libraries.
+    /// Records the log's length after a change of the libraries.
     pub(crate) fn libraries_are_logged(&self, length: u64) {
         self.libraries_logged_to.fetch_max(length, Release);
     }
 
-    /// A number for a new library that no other has had.
+    /// Returns a number for a new library that no other has had.
     pub fn next_library_id(&self) -> u64 {
         self.next_library.fetch_add(1, Relaxed) + 1
     }
 
-    /// Makes the change that `plan` finds to be possible, which others see when it is
+    /// Makes the change that `plan` finds to be possible, which other commands see when it is
     /// [published](Self::publish_libraries). Only for [`Keys::change_libraries`].
     ///
     /// [`Keys::change_libraries`]: crate::keyspace::keys::Keys::change_libraries
@@ -306,7 +306,7 @@ impl Scripts {
         Ok(())
     }
 
-    /// Shows everyone the change, which is in the log if there is one.
+    /// Publishes the change, which is in the log if there is one.
     pub(crate) fn publish_libraries(&self) {
         let mut shared = self.libraries.lock();
         if let Some(changed) = shared.changed.take() {
@@ -315,36 +315,36 @@ impl Scripts {
         }
     }
 
-    /// Whether some script has run for longer than others are to wait silently.
+    /// Whether some script has run for so long that clients get an error instead of waiting silently.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.busy_count.load(Relaxed) > 0
     }
 
-    /// Whether some script, or another command, has run for so long that who wants its locks had better do something
-    /// else meanwhile.
+    /// Whether some script, or another command, has run for so long that a thread that wants its locks had better do
+    /// something else meanwhile.
     #[inline]
     pub fn is_long(&self) -> bool {
         self.long_count.load(Relaxed) > 0
     }
 
-    /// A script, or another command, has run for a while: others that want its locks do something else.
+    /// Marks that a script, or another command, has run for a while: threads that want its locks do something else.
     pub fn begin_long(&self) {
         self.long_count.fetch_add(1, Relaxed);
     }
 
-    /// It has ended, once for each [`begin_long`](Self::begin_long).
+    /// Ends one [`begin_long`](Self::begin_long).
     pub fn end_long(&self) {
         self.long_count.fetch_sub(1, Relaxed);
     }
 
-    /// `running` has passed the threshold.
+    /// Marks that `running` has passed the threshold.
     pub fn begin_busy(&self, running: &Arc<Running>) {
         self.busy.lock().push(Arc::clone(running));
         self.busy_count.fetch_add(1, Relaxed);
     }
 
-    /// `running` has ended.
+    /// Marks that `running` has ended.
     pub fn end_busy(&self, running: &Arc<Running>) {
         let mut busy = self.busy.lock();
         let before = busy.len();
@@ -376,13 +376,13 @@ impl Scripts {
         runs
     }
 
-    /// Those that make the server busy, the first first.
+    /// Returns the scripts that make the server busy, in the order in which they passed the threshold.
     pub fn busy(&self) -> Vec<Arc<Running>> {
         self.busy.lock().clone()
     }
 
-    /// An interpreter of this generation takes `now` bytes where it took `before`. Those of former ones do not count
-    /// any more.
+    /// Records that an interpreter of this generation takes `now` bytes where it took `before`. Interpreters of former
+    /// generations do not count any more.
     pub fn note_interpreter(&self, generation: u64, before: usize, now: usize) {
         let _store = self.store.lock();
         if generation == self.generation() {
@@ -390,12 +390,12 @@ impl Scripts {
         }
     }
 
-    /// Bytes that the interpreters of all workers take up.
+    /// Returns the bytes that the interpreters of all workers take up.
     pub fn interpreter_bytes(&self) -> usize {
         self.interpreters.load(Relaxed)
     }
 
-    /// Whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
+    /// Sets whether scripts may call commands that are not for scripts (DEBUG SET-DISABLE-DENY-SCRIPTS).
     pub fn allow_all(&self, on: bool) {
         self.deny_disabled.store(on, Relaxed);
     }

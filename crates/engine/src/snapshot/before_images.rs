@@ -1,18 +1,18 @@
-//! Old values on their way to a file: what has to be written down before it is changed.
+//! Old values on their way to a file: keys that are written down before they are changed.
 //!
 //! ```text
 //!   BeforeImages     | part in memory | part in the scratch file | part in memory | end, being added to |
 //!                              \______ thread that spills: parts of all shards, many in one write
 //! ```
 //!
-//! All of a cut's are counted together ([`Copies`]), and those of all cuts that are open ([`ImageMemory`]). Writers add
-//! to them under the locks of their shards, and never wait for a disk. While the sum is above a limit, a thread that
-//! has no lock moves complete parts to the cut's scratch file ([`Copies::spill`]). The thread that walks the cut hands
-//! parts out from wherever they are when their turn comes. A disk that is full or slow leaves them in memory, where
-//! each key of the cut is written down once at most.
+//! All of a cut's are counted together ([`Copies`]), and so are the ones of all open cuts ([`ImageMemory`]). Writers
+//! add to them under the locks of their shards, and never wait for a disk. While the sum is above a limit, a thread
+//! that has no lock moves complete parts to the cut's scratch file ([`Copies::spill`]). The thread that walks the cut
+//! hands parts out from wherever they are when their turn comes. A disk that is full or slow leaves them in memory,
+//! where each key of the cut is written down once at most.
 //!
-//! Asserted by tests: what comes out is what went in, in that order; memory is below the limit after a spill, but for
-//! the ends.
+//! Asserted by tests: the bytes come out in the order in which they went in; memory is below the limit after a spill,
+//! but for the ends.
 
 use crate::data::value::Object;
 use crate::host::files::{Files, Scratch};
@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Memory that the old values of all open cuts take together, and how much it may be.
+/// Memory that the old values of all open cuts take together, and its limit.
 #[derive(Debug, Default)]
 pub struct ImageMemory {
     held: AtomicU64,
@@ -41,29 +41,29 @@ impl ImageMemory {
     }
 }
 
-/// What changes have cost since a cut began.
+/// Costs of changes since a cut began.
 pub struct Copies {
-    /// Bytes that were written down, all together; of removed values those that they took.
+    /// Bytes that were written down, all together; for removed values the bytes that they took.
     total: AtomicU64,
     /// Bytes of memory that old values take, and the part of it that the walk can take away at once.
     held: AtomicU64,
     waiting: AtomicU64,
     /// The most that was held.
     peak: AtomicU64,
-    /// The same of all cuts.
+    /// Memory of the old values of all cuts.
     memory: Arc<ImageMemory>,
     /// Complete parts, for the thread that spills.
     complete: Mutex<VecDeque<Weak<Part>>>,
-    /// The scratch file takes no more.
+    /// Whether the scratch file takes no more.
     has_failed: AtomicBool,
     scratch: Mutex<ScratchFile>,
 }
 
 enum ScratchFile {
-    /// Where to get it.
+    /// The files from which it is requested.
     Wanted(Arc<dyn Files>),
     Open(Box<dyn Scratch>, u64),
-    /// None could be had, or it fails.
+    /// None is available, or it fails.
     None,
 }
 
@@ -80,23 +80,23 @@ impl Copies {
         Copies { total, held, waiting, peak, memory, complete, has_failed: AtomicBool::new(false), scratch }
     }
 
-    /// Bytes of old values that were copied.
+    /// Returns the bytes of old values that were copied.
     pub fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// Bytes that wait to be taken: by a step where they are, or by
+    /// Returns the bytes that wait to be taken: by a step where they are, or by
     /// [`Snapshot::drain`](crate::engine::snapshot_steps::Snapshot::drain).
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)
     }
 
-    /// The most memory that old values took at once.
+    /// Returns the most memory that old values took at once.
     pub fn peak(&self) -> u64 {
         self.peak.load(Relaxed)
     }
 
-    /// How much memory old values may take, those of all cuts together.
+    /// Returns the memory that the old values of all cuts together may take.
     pub fn limit(&self) -> u64 {
         self.memory.limit.load(Relaxed)
     }
@@ -138,7 +138,7 @@ impl Copies {
             return false;
         }
         let Ok(written) = self.write(&bytes) else {
-            // The parts stay where they are, and the disk is not asked again for this cut.
+            // The parts stay where they are, and the disk is not used again for this cut.
             self.complete.lock().clear();
             self.has_failed.store(true, Relaxed);
             return false;
@@ -155,7 +155,7 @@ impl Copies {
         self.complete.lock().pop_front()
     }
 
-    /// Puts bytes into the scratch file; where they lie there.
+    /// Puts bytes into the scratch file; returns their place there.
     fn write(&self, bytes: &[u8]) -> io::Result<Range<u64>> {
         let mut scratch = self.scratch.lock();
         if let ScratchFile::Wanted(files) = &*scratch {
@@ -178,7 +178,7 @@ impl Copies {
 
 /// Bytes that a part has, about.
 const PART: usize = 64 << 10;
-/// Fewer are not worth a part of their own.
+/// Bytes below which values get no part of their own.
 const SPILLED_MIN: usize = 4 << 10;
 /// Bytes that go to the scratch file at once: a slow disk takes as long for few.
 const SPILLED_AT_ONCE: usize = 4 << 20;
@@ -186,7 +186,7 @@ const SPILLED_AT_ONCE: usize = 4 << 20;
 /// Bytes of memory, as long as old values take them up.
 struct ImageBytes {
     bytes: u64,
-    /// They can be taken away at any time.
+    /// Whether they can be taken away at any time.
     is_loose: bool,
     copies: Arc<Copies>,
 }
@@ -200,7 +200,7 @@ impl ImageBytes {
         }
     }
 
-    /// Takes over what is held, and leaves nothing.
+    /// Takes all held bytes over, and leaves nothing.
     fn take(&mut self) -> ImageBytes {
         let copies = Arc::clone(&self.copies);
         ImageBytes { bytes: std::mem::take(&mut self.bytes), is_loose: self.is_loose, copies }
@@ -232,7 +232,7 @@ pub struct BeforeImages {
     pub keys: u64,
     /// Memory of the end.
     held: ImageBytes,
-    /// Bytes that are not in the sum of all yet, which all writers share.
+    /// Bytes that are not yet in the sum of all, which all writers share.
     uncounted: u64,
 }
 
@@ -256,7 +256,7 @@ impl SharedImages {
 }
 
 impl BeforeImages {
-    /// `is_loose`: these are whole keys, which can be taken away at any time.
+    /// Makes an empty one. `is_loose`: it holds whole keys, which can be taken away at any time.
     pub(crate) fn new(copies: Arc<Copies>, is_loose: bool) -> BeforeImages {
         let held = ImageBytes { bytes: 0, is_loose, copies };
         BeforeImages { parts: Vec::new(), end: Vec::new(), keys: 0, held, uncounted: 0 }
@@ -295,13 +295,13 @@ impl BeforeImages {
         self.held.copies.total.fetch_add(std::mem::take(&mut self.uncounted), Relaxed);
     }
 
-    /// Takes out what there is.
+    /// Takes out the present values.
     pub(crate) fn take(&mut self) -> BeforeImages {
         let empty = BeforeImages::new(Arc::clone(&self.held.copies), self.held.is_loose);
         std::mem::replace(self, empty)
     }
 
-    /// Takes out what there is, into `out` if that is little.
+    /// Takes out the present values, into `out` if that is little.
     pub(crate) fn take_into(&mut self, out: &mut Vec<u8>) -> BeforeImages {
         let mut taken = self.take();
         if taken.parts.is_empty() && taken.end.len() <= SPILLED_MIN {
@@ -314,7 +314,7 @@ impl BeforeImages {
     /// Hands out the bytes in their order, and frees them.
     ///
     /// # Errors
-    /// Those of reading the scratch file, and those of `to`. The rest is freed then.
+    /// The scratch file cannot be read, or `to` fails. The rest is freed then.
     pub fn pour(mut self, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
         let mut buffer = Vec::new();
         for part in std::mem::take(&mut self.parts) {
@@ -350,11 +350,11 @@ pub(crate) struct Removed {
     copies: Arc<Copies>,
 }
 
-/// Values of more bytes are kept as they are whatever the limit says: nobody is to wait until they are written down.
+/// Larger values are held as they are whatever the limit says: no command is to wait until they are written down.
 const REMOVED_MAX: u64 = 16 << 20;
 
 impl Removed {
-    /// None if there is no room for it, so that it is to be written down.
+    /// Makes one, or None if there is no room for it, so that it is to be written down.
     pub(crate) fn new(object: &Arc<Object>, copies: &Arc<Copies>) -> Option<Removed> {
         let bytes = object.memory_usage(SAMPLES) as u64;
         copies.total.fetch_add(bytes, Relaxed);
@@ -369,7 +369,7 @@ impl Removed {
         self.object.as_deref()
     }
 
-    /// The object, for who frees it, if nobody else reads it.
+    /// Returns the object, to be freed, if there is no other reader.
     pub(crate) fn into_object(mut self) -> Option<Object> {
         self.object.take().and_then(Arc::into_inner)
     }
@@ -381,7 +381,7 @@ impl Drop for Removed {
     }
 }
 
-/// Elements whose size is looked at to know that of all.
+/// Elements from whose sizes the size of all is estimated.
 const SAMPLES: usize = 5;
 
 #[cfg(test)]
@@ -431,7 +431,7 @@ mod tests {
                 all[which].append(|out| out.extend_from_slice(&bytes));
                 expected[which].extend(bytes);
                 while cuts.iter().any(|copies| copies.spill()) {}
-                // Room may be twice of what is in it.
+                // The capacity may be twice the length.
                 prop_assert!(memory.held.load(Relaxed) <= limit + 3 * 2 * (SPILLED_MIN + 30_000) as u64);
             }
             for (kept, expected) in all.into_iter().zip(expected) {

@@ -1,13 +1,13 @@
-//! One cut's part of one database in one shard: what it has walked, what was changed before it came there, and the
-//! large values that are still to be written.
+//! One cut's part of one database in one shard: the part that it has walked, the keys that were changed before it came
+//! to them, and the large values that are still to be written.
 //!
 //! ```text
-//!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]       4 keys or so a cell, in 16 parts
+//!   positions of a table    | walked ........ | next   [cell]  [done]  [cell]  [cell]    4 keys a cell, in 16 parts
 //!                             changes are free          changes in a part that is done are free, too
 //! ```
 //!
 //! A key is written once: its part of a [cell](structures::snapshot_sweep) is done or it is not, by its hash, which no
-//! resize changes. Keys of slots that the cut has not are passed over, by the walk and by those who change them.
+//! resize changes. Keys of slots outside the cut are passed over, by the walk and by commands that change them.
 //!
 //! **Large values** are put aside when they are met and written after all others, a chunk under one hold of the lock.
 //! One that is changed before or meanwhile is from then on swept as the keyspace is: a change costs a cell of its
@@ -33,24 +33,24 @@ use std::ops::Range;
 use std::sync::Arc;
 use structures::snapshot_sweep::Cells;
 
-/// A table that a database had, with what expires in it.
+/// A table that a database had, with its expiries.
 pub(crate) type LeftTable = (Table, ExpiryIndex);
 
-/// What a cut reads of one database in one shard.
+/// The part of a cut in one database in one shard.
 pub(crate) struct Capture {
     /// The cut's number.
     cut: u64,
     /// The database's number when the cut began.
     home: u32,
-    /// The slots that it has of the shard's; None: all of them.
+    /// Slots of the shard that it has; None: all of them.
     slots: Option<SlotSet>,
     pub(super) encode: Encode,
     cells: Cells,
-    /// Keys that were changed before the walk came to them, as they were, with those around them.
+    /// Keys that were changed before the walk came to them, as they were, with their neighbours.
     kept: BeforeImages,
     /// Large values that are still to be written, by their keys; the last one is written first.
     large: IndexMap<Box<[u8]>, Large, RandomState>,
-    /// The last one has been written in part.
+    /// Whether the last one has been written in part.
     within: bool,
     /// The table, if the database has another one since. Other cuts may read it, too.
     left: Option<Arc<LeftTable>>,
@@ -59,13 +59,13 @@ pub(crate) struct Capture {
 
 struct Large {
     local: u64,
-    /// Where it stands; None if it is not begun.
+    /// Position of the writer; None if it is not begun.
     rest: Option<Box<dyn ValueCursor>>,
-    /// It tells of its changes.
+    /// Whether the value reports its changes.
     follows: bool,
-    /// What is to be written before what `rest` brings.
+    /// Bytes to be written before the next ones of `rest`.
     kept: SharedImages,
-    /// What is left to be written lies here, and no longer in the table; None in it: all of it is in `kept`.
+    /// The rest to be written if it is no longer in the table; None in it: all of it is in `kept`.
     removed: Option<Option<Removed>>,
 }
 
@@ -74,30 +74,30 @@ const STEP_BYTES: usize = 4 << 10;
 /// Buckets after which a step ends.
 const STEP_BUCKETS: usize = 64;
 
-/// What a step goes on with. All databases are walked before the first large value is written.
+/// Part of a walk that a step continues. All databases are walked before the first large value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All keys but those with large values.
     Walk,
-    /// Those.
+    /// Keys with large values.
     Large,
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Default)]
 pub struct SnapshotStep {
     /// Keys that were encoded.
     pub keys: u64,
-    /// There is more of this part.
+    /// Whether there is more of this part.
     pub more: bool,
-    /// A value is not complete: what the next step brings must follow.
+    /// Whether a value is not complete: the bytes of the next step must follow.
     pub within: bool,
-    /// Old values, which come before what the step has appended.
+    /// Old values, which belong before the bytes that the step has appended.
     pub kept: Option<BeforeImages>,
 }
 
 impl Capture {
-    /// Of a table with so many keys, of the database with this number.
+    /// Makes the capture of a table with so many keys, of the database with this number.
     pub fn new(
         cut: u64,
         home: u32,
@@ -120,22 +120,22 @@ impl Capture {
         }
     }
 
-    /// Whether it is this cut's.
+    /// Whether it belongs to this cut.
     pub fn is_of_cut(&self, cut: u64) -> bool {
         self.cut == cut
     }
 
-    /// Whether it is that of the database which had this number when the cut began.
+    /// Whether it belongs to this cut, and to the database which had this number when the cut began.
     pub fn is_of(&self, cut: u64, home: u32) -> bool {
         self.is_of_cut(cut) && self.home == home
     }
 
-    /// Whether a key of this name is the cut's at all.
+    /// Whether the cut has a key of this name at all.
     pub fn holds(&self, name: &[u8]) -> bool {
         self.slots.as_ref().is_none_or(|slots| slots.contains(slot_of(name)))
     }
 
-    /// Nothing is left to be read, and nothing to be handed out.
+    /// Whether nothing is left to be read, and nothing to be handed out.
     pub fn is_done(&self) -> bool {
         self.has_read_all() && self.kept.is_empty()
     }
@@ -144,8 +144,8 @@ impl Capture {
         self.cells.next().is_none() && self.large.is_empty()
     }
 
-    /// Marks the cell of a place, whose key of this name is about to be changed. Where lies what is to be
-    /// [kept](Self::keep) before; None if there is nothing.
+    /// Marks the cell of a place, whose key of this name is about to be changed. Returns the places whose entries are
+    /// to be [kept](Self::keep) before; None if there is nothing.
     #[inline]
     pub fn take_cell(&mut self, name: &[u8], local: u64) -> Option<Range<u64>> {
         // Most changes are in cells that are done: their names need not be looked at.
@@ -172,7 +172,7 @@ impl Capture {
         self.large.insert(entry.key().into(), large);
     }
 
-    /// Whether values may have to be told that they are changed.
+    /// Whether values may have to report that they are changed.
     #[inline]
     pub fn has_large(&self) -> bool {
         !self.large.is_empty() && self.left.is_none()
@@ -208,12 +208,12 @@ impl Capture {
         }
     }
 
-    /// Whether the value of this name is to be left to the cut when it goes.
+    /// Whether the value of this name is to be left to the cut when it is removed.
     pub fn wants(&self, name: &[u8]) -> bool {
         self.left.is_none() && self.large.get(name).is_some_and(|large| large.removed.is_none())
     }
 
-    /// A value that may be wanted, which nobody changes any more.
+    /// Takes a value that may be wanted, and that is not changed any more.
     pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
         if !self.wants(name) {
             return;
@@ -226,7 +226,7 @@ impl Capture {
         large.removed = Some(removed);
     }
 
-    /// A value that may be wanted goes where it will be changed.
+    /// Writes down a value that may be wanted, before it moves to a place where it will be changed.
     pub fn write_down(&mut self, entry: &KeyEntry) {
         if !self.wants(entry.key()) {
             return;
@@ -239,12 +239,12 @@ impl Capture {
         }
     }
 
-    /// Whether it is to read on in this table when the database gets a new one.
+    /// Whether it is to continue in this table when the database gets a new one.
     pub fn wants_table(&self) -> bool {
         self.left.is_none() && !self.has_read_all()
     }
 
-    /// The database gets a new table.
+    /// Stays with the table while the database gets a new one.
     pub fn detach(&mut self, table: &Arc<LeftTable>) {
         self.left = Some(Arc::clone(table));
     }
@@ -257,7 +257,7 @@ impl Capture {
             let Some(next) = self.cells.next().filter(|_| out.len() - begun < STEP_BYTES) else { break };
             let after = table.scan(next, |entry| {
                 let local = hasher.local_of(entry.key());
-                // A bucket that was resized meanwhile may begin before where the walk is.
+                // A bucket that was resized meanwhile may begin before the position of the walk.
                 if !self.cells.is_ahead(local) || !self.holds(entry.key()) {
                     return;
                 }
@@ -273,8 +273,8 @@ impl Capture {
         SnapshotStep { keys, more: self.cells.next().is_some(), within: false, kept: some(kept) }
     }
 
-    /// Writes a piece of the large value whose turn it is. When it was the last: where it stood, and the value if it is
-    /// to be freed.
+    /// Writes a piece of the large value whose turn it is. After the last piece it returns the value's state, with the
+    /// value if that is to be freed.
     fn piece(&mut self, table: &Table, out: &mut Vec<u8>) -> (SnapshotStep, Option<Large>) {
         if !self.within && !self.kept.is_empty() {
             let kept = self.kept.take_into(out);
@@ -306,7 +306,7 @@ impl Capture {
         (step, ended)
     }
 
-    /// Goes on, in the table that the database has now.
+    /// Continues, in the table that the database has now.
     pub fn step(&mut self, part: Part, table: &Table, hasher: &KeyHasher, out: &mut Vec<u8>) -> (SnapshotStep, Ended) {
         let left = self.left.take();
         let (step, large) = {
@@ -323,12 +323,12 @@ impl Capture {
         (step, Ended { large, table: None })
     }
 
-    /// What was kept, wherever the walk is.
+    /// Takes the old values, wherever the walk is.
     pub fn take_kept(&mut self) -> Option<BeforeImages> {
         some(self.kept.take())
     }
 
-    /// What is to be freed with it.
+    /// Returns the garbage that is left of it.
     pub fn into_garbage(self) -> Vec<Garbage> {
         let table = self.left.and_then(table_garbage);
         table.into_iter().chain(self.large.into_values().filter_map(Large::into_garbage)).collect()
@@ -339,12 +339,12 @@ fn some(kept: BeforeImages) -> Option<BeforeImages> {
     Some(kept).filter(|kept| !kept.is_empty())
 }
 
-/// The table, for the last cut that reads it.
+/// Returns the table, for the last cut that reads it.
 fn table_garbage(left: Arc<LeftTable>) -> Option<Garbage> {
     Arc::into_inner(left).map(|(table, expiry)| Garbage::Table(table, expiry))
 }
 
-/// What a step has come to the end of; the rest of it needs no lock.
+/// Values and tables that a step has completed; the rest of it needs no lock.
 #[derive(Default)]
 pub(crate) struct Ended {
     large: Option<Large>,
@@ -352,7 +352,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Appends the end of a large value. Returns what is to be freed.
+    /// Appends the end of a large value. Returns the garbage.
     pub fn finish(self, out: &mut Vec<u8>) -> Vec<Garbage> {
         let mut garbage: Vec<Garbage> = self.table.and_then(table_garbage).into_iter().collect();
         if let Some(mut large) = self.large {

@@ -1,4 +1,4 @@
-//! The cuts that are being read of one database in one shard, as commands see them that change it.
+//! The cuts that are being read of one database in one shard, from the side of commands that change it.
 //!
 //! A cut is the keyspace, or some slots of it, as it was at one moment, read while others go on writing. It is begun
 //! under the locks of its shards, which takes as long as touching each once. From then on a walk goes through every
@@ -12,8 +12,8 @@
 //!   cut of slots             | walked ... | next                 [cell]                         keys of its slots only
 //! ```
 //!
-//! Several may be open. Each has [its own marks](crate::snapshot::capture) and what it keeps; a key that more than one
-//! has not reached is encoded once for those that write it alike. Without a cut all of this costs one look at a word.
+//! Several may be open. Each has [its own marks](crate::snapshot::capture) and old values; a key that more than one has
+//! not reached is encoded once for all that write it alike. Without a cut all of this costs one look at a word.
 //!
 //! SWAPDB swaps the cuts with the tables.
 
@@ -36,13 +36,13 @@ pub struct Captures(#[expect(clippy::box_collection, reason = "a word in each da
 type InNeed<'c> = SmallVec<[(&'c mut Capture, Range<u64>); 2]>;
 
 impl Captures {
-    /// Whether a cut is still to read something here.
+    /// Whether a cut has still to read something here.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.0.is_some()
     }
 
-    /// To be called before anything of the entry of this name is changed, and before a key comes in that there was not.
+    /// Writes down the cell of an entry of this name, before it is changed and before a new key of this name is added.
     #[inline]
     pub fn touch(&mut self, table: &Table, hasher: &KeyHasher, name: &[u8], local: u64) {
         if let Some(all) = &mut self.0 {
@@ -50,8 +50,8 @@ impl Captures {
         }
     }
 
-    /// To be called after an entry was taken out of the table. Its value goes to [`adopt`](Self::adopt) or to
-    /// [`write_down`](Self::write_down) if a cut [wants](Self::wants) it.
+    /// Writes down the cell of an entry after it was taken out of the table. Its value goes to [`adopt`](Self::adopt)
+    /// or to [`write_down`](Self::write_down) if a cut [wants](Self::wants) it.
     #[inline]
     pub fn removed(&mut self, table: &Table, hasher: &KeyHasher, local: u64, entry: &KeyEntry) {
         if let Some(all) = &mut self.0 {
@@ -60,7 +60,7 @@ impl Captures {
         }
     }
 
-    /// Whether values may have to be told that they are changed.
+    /// Whether values may have to report that they are changed.
     #[inline]
     pub fn has_large(&self) -> bool {
         self.all().iter().any(Capture::has_large)
@@ -79,24 +79,24 @@ impl Captures {
         self.all_mut().iter_mut().for_each(|capture| capture.follow(entry, bytes));
     }
 
-    /// Whether the value of this name is to be left to a cut when it goes.
+    /// Whether the value of this name is to be left to a cut when it is removed.
     pub fn wants(&self, name: &[u8]) -> bool {
         self.all().iter().any(|capture| capture.wants(name))
     }
 
-    /// A wanted value, which nobody changes any more.
+    /// Takes a wanted value, which is not changed any more.
     #[cold]
     pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
         self.all_mut().iter_mut().for_each(|capture| capture.adopt(name, object));
     }
 
-    /// A value that may be wanted goes where it will be changed.
+    /// Writes down a value that may be wanted, before it moves to a place where it will be changed.
     #[inline]
     pub fn write_down(&mut self, entry: &KeyEntry) {
         self.all_mut().iter_mut().for_each(|capture| capture.write_down(entry));
     }
 
-    /// To be called with the table when the database gets a new one. What comes back nobody needs any more.
+    /// Gives the table to the cuts when the database gets a new one. Returns the table if no cut needs it any more.
     pub fn detach(&mut self, table: Table, expiry: ExpiryIndex) -> Option<LeftTable> {
         if !self.all().iter().any(Capture::wants_table) {
             return Some((table, expiry));
@@ -114,17 +114,17 @@ impl Captures {
         self.0.as_mut().map_or(&mut [], |all| all)
     }
 
-    /// One more.
+    /// Adds one.
     pub(crate) fn add(&mut self, capture: Capture) {
         self.0.get_or_insert_default().push(capture);
     }
 
-    /// A cut's, of the database which had this number when it began.
+    /// Returns a cut's capture, of the database which had this number when it began.
     pub(crate) fn of(&mut self, cut: u64, home: u32) -> Option<&mut Capture> {
         self.all_mut().iter_mut().find(|capture| capture.is_of(cut, home))
     }
 
-    /// Takes out those that `is_over` names.
+    /// Takes out the captures for which `is_over` is true.
     pub(crate) fn end(&mut self, is_over: impl Fn(&Capture) -> bool) -> Vec<Capture> {
         let Some(all) = &mut self.0 else { return Vec::new() };
         let ended = all.extract_if(.., |capture| is_over(capture)).collect();
@@ -135,7 +135,7 @@ impl Captures {
     }
 }
 
-/// Writes the cell of a place down for those that need it; an entry of it may have been taken out already.
+/// Writes the cell of a place down for captures that need it; an entry of it may have been taken out already.
 fn touch(all: &mut [Capture], table: &Table, hasher: &KeyHasher, name: &[u8], local: u64, taken: Option<&KeyEntry>) {
     let in_need = |capture| -> Option<(&mut Capture, Range<u64>)> {
         let capture: &mut Capture = capture;
@@ -154,7 +154,7 @@ fn touch(all: &mut [Capture], table: &Table, hasher: &KeyHasher, name: &[u8], lo
     }
 }
 
-/// Writes an entry down for those in whose cells it is, once for all that write it alike.
+/// Writes an entry down for captures in whose cells it is, once for all that write it alike.
 fn keep(needs: &mut InNeed<'_>, local: u64, entry: &KeyEntry) {
     let is_single = needs.len() == 1;
     let mut made: Option<(Encode, Vec<u8>)> = None;

@@ -1,4 +1,4 @@
-//! How a cut's keys are written down: what a walk and a writer that comes before it ask of the format.
+//! The encoding of a cut's keys, as a walk and a writer that comes before it call the format.
 
 use crate::data::value::{KeyEntry, Object};
 use crate::snapshot::before_images::SharedImages;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Bytes of a large value that are written at once.
 pub(crate) const PIECE_BYTES: usize = 16 << 10;
 
-/// How keys are written down. Called under their shards' locks.
+/// The encoding of keys. Called under their shards' locks.
 pub trait Encoder: Any + Send + Sync {
     /// Appends a key with its value.
     fn put(&self, out: &mut Vec<u8>, entry: &KeyEntry);
@@ -19,7 +19,7 @@ pub trait Encoder: Any + Send + Sync {
         false
     }
 
-    /// The same in the way that is fastest: a client waits.
+    /// Appends a key with its value in the fastest way: a client waits.
     fn keep(&self, out: &mut Vec<u8>, entry: &KeyEntry) {
         self.put(out, entry);
     }
@@ -29,36 +29,36 @@ pub trait Encoder: Any + Send + Sync {
         false
     }
 
-    /// Appends the beginning of a large one, and goes on from there.
+    /// Appends the beginning of a large value, and returns the writer of its rest.
     fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
         self.put(out, entry);
         Box::new(Nothing)
     }
 }
 
-/// What is left to be written of a large value.
+/// The rest of a large value that is still to be written.
 pub trait ValueCursor: Send + Sync {
-    /// Appends about `max` bytes more; whether these were the last.
+    /// Appends about `max` bytes more; returns whether these were the last.
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool;
 
-    /// The value is about to be changed for the first time since it was begun. From now on what is ahead goes to `kept`
-    /// before it is changed, or all of it does now.
+    /// Prepares for the first change of the value since it was begun. From now on the rest goes to `kept` before it is
+    /// changed, or all of it does now.
     fn follow(&mut self, object: &mut Object, kept: &SharedImages) {
         self.put_all(object, kept);
     }
 
-    /// These bytes of a string are about to change, and perhaps more come behind the last. Keeps them as they are;
-    /// false if it cannot: then it is to [follow](Self::follow).
+    /// Writes down these bytes of a string, which are about to change; perhaps more come behind the last. False if it
+    /// cannot: then it is to [follow](Self::follow).
     fn keep_bytes(&mut self, _object: &Object, _bytes: &Range<usize>) -> bool {
         false
     }
 
-    /// Has all that is left written down.
+    /// Writes down all that is left.
     fn put_all(&mut self, object: &Object, kept: &SharedImages) {
         while !kept.append(|out| self.put(out, object, PIECE_BYTES)) {}
     }
 
-    /// Appends what is to come after all, without a lock.
+    /// Appends the end, after all pieces and without a lock.
     fn finish(self: Box<Self>, _out: &mut Vec<u8>) {}
 }
 
@@ -76,5 +76,5 @@ impl<F: Fn(&mut Vec<u8>, &KeyEntry) + Send + Sync + 'static> Encoder for F {
     }
 }
 
-/// How a save writes keys, shared by all who write for it.
+/// The way in which a save writes keys, shared by all threads that write for it.
 pub type Encode = Arc<dyn Encoder>;

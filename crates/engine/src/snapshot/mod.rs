@@ -1,8 +1,8 @@
-//! The keyspace, or some slots of it, as it was at one moment, read while others write.
+//! The keyspace, or some slots of it, as it was at one moment, read while other commands write.
 //!
 //! In: walks of open cuts, and changes of keys that a walk has not reached, whose old values are written down first.
-//! Out: keys and values as bytes, in steps. Long replies read one collection in the same way. It knows nothing
-//! of files: the encoding and a scratch file are handed in.
+//! Out: keys and values as bytes, in steps. Long replies read one collection in the same way. It knows nothing of
+//! files: the encoding and a scratch file are handed in.
 
 pub mod before_images;
 pub mod capture;

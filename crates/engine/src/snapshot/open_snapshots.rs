@@ -1,4 +1,4 @@
-//! What there is of all open snapshots together: how many there may be, and what their old values take.
+//! All open snapshots together: their number, and the memory of their old values.
 
 use crate::propagation::change_log::ChangeLog;
 use crate::scripts::function_libraries::Libraries;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// What a snapshot is for, which says who ends it early.
+/// Purpose of a snapshot, which decides how it is ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A save; [`cancel`](crate::status::persistence_status::PersistenceStatus::cancel) ends it.
@@ -16,7 +16,7 @@ pub enum Purpose {
     /// A new base of the log; [`cancel_rewrite`](crate::status::persistence_status::PersistenceStatus::cancel_rewrite)
     /// ends it.
     Rewrite,
-    /// A replica. It ends when nobody takes what is written.
+    /// A replica. It ends when no thread takes the written bytes any more.
     Transfer,
     /// Slots that go to another node. It ends likewise.
     Slots,
@@ -33,7 +33,7 @@ pub struct OpenSnapshots {
     open: AtomicUsize,
     transfers: AtomicUsize,
     slots: AtomicUsize,
-    /// What the old values of all take together.
+    /// Memory of the old values of all together.
     pub(crate) memory: Arc<ImageMemory>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Seat<'s> {
 }
 
 impl OpenSnapshots {
-    /// How many there are.
+    /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.open.load(Relaxed)
     }
@@ -55,7 +55,7 @@ impl OpenSnapshots {
         self.len() == 0
     }
 
-    /// The right to one more; None if there are too many.
+    /// Returns the right to one more; None if there are too many.
     pub(crate) fn enter(&self, purpose: Purpose) -> Option<Seat<'_>> {
         if let Some(seats) = self.seats(purpose) {
             let more = |open| Some(open + 1).filter(|more| *more <= TRANSFERS_MAX);
@@ -65,7 +65,7 @@ impl OpenSnapshots {
         Some(Seat { all: self, number: self.last.fetch_add(1, Relaxed) + 1, purpose })
     }
 
-    /// The number of those for the purpose, where it has a limit.
+    /// Returns the number of snapshots for the purpose, where it has a limit.
     fn seats(&self, purpose: Purpose) -> Option<&AtomicUsize> {
         match purpose {
             Purpose::Save | Purpose::Rewrite => None,
@@ -89,23 +89,22 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// What is of the moment at which a snapshot began.
+/// State at the moment at which a snapshot began.
 #[derive(Clone, Debug)]
 pub struct BegunSnapshot {
     /// Whether there are collections whose elements have expiries.
     pub timed: bool,
-    /// Keys that there were; about, where only some slots of a shard are read.
+    /// Number of keys; about, where only some slots of a shard are read.
     pub keys: u64,
     /// Keys of each database that has any, and how many of them have expiries; about, likewise.
     pub databases: BTreeMap<u32, (u64, u64)>,
     /// The libraries of functions of that moment; None if it is not of all slots.
     pub libraries: Option<Arc<Libraries>>,
-    /// Slots that were on their way here, by the name of what brings them.
+    /// Slots that were on their way here, by the name of their migration.
     pub hidden: Vec<([u8; 40], SlotSet)>,
-    /// What its before-images take up together.
+    /// Memory of its before-images.
     pub copies: Arc<Copies>,
-    /// How long the change log was: what the snapshot has of its slots is what lies before, and nothing that comes
-    /// after.
+    /// Length of the change log: the snapshot has all changes of its slots before that, and none after it.
     pub offset: u64,
 }
 

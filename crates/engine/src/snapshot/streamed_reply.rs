@@ -2,23 +2,23 @@
 //!
 //! A reply of a million elements must be of one moment, and say in its first line how many elements follow. But it
 //! takes long to write and longer to send, and neither may hold the shard's lock, nor should there be a copy. So the
-//! reader takes the number under the lock, leaves a note of itself in the shard ([`StreamedReplies`]), and writes a
-//! piece whenever its client can take more. While nobody changes the collection that is all, and costs no memory.
+//! reader takes the number under the lock, registers itself in the shard ([`StreamedReplies`]), and writes a piece
+//! whenever its client can take more. As long as the collection is unchanged that is all, and costs no memory.
 //!
 //! ```text
-//!   InPlace ------ a small form is about to be changed -------------------> Written     the rest of the reply, as bytes
+//!   InPlace ------ a small form is about to be changed --------------> Written     the rest of the reply, as bytes
 //!      |
-//!      +---------- it was removed (DEL, overwritten, expired) -----------> Owned       the collection itself
+//!      +---------- it was removed (DEL, overwritten, expired) ------> Owned       the collection itself
 //! ```
 //!
-//! Large collections know of the walks through them and keep for each, of an element that is changed ahead of it, what
-//! it was ([`structures::snapshot_iterator`]): such listings [follow](Lister::begin), and a writer pays only for the
-//! element that it changes. Where the form of the collection cannot do that, the first command that changes it writes
+//! Large collections know of the walks through them and retain for each the old value of an element that is changed
+//! ahead of it ([`structures::snapshot_iterator`]): such listings [follow](Lister::begin), and a writer pays only for
+//! the element that it changes. If the form of the collection cannot do that, the first command that changes it writes
 //! the rest of the reply down, in the shard, and the reader sends that from then on. A command that removes the
-//! collection hands it to its readers instead of freeing it. One that moves it to another name or database takes their
-//! notes along and tells them the new place. Both cost nothing.
+//! collection hands it to its readers instead of freeing it. A command that moves it to another name or database takes
+//! their registrations along with the new place. Both cost nothing.
 //!
-//! # Asking for it
+//! # Use
 //! A command writes the header of its reply, [begins](StreamedReply::begin) a listing with a [`Lister`] of its type,
 //! and writes the rest a chunk at a time by [`StreamedReply::piece`]. [`Edit`](crate::keyspace::edit::Edit) and
 //! [`removal`](crate::keyspace::removal) do the writers' part.
@@ -26,7 +26,7 @@
 //! # Locks
 //! A listing's own locks are taken after the shard's. Its place changes under the locks of the old and the new shard,
 //! so a reader that has locked the shard looks again whether it is the right one. A listing whose client has gone is
-//! forgotten at the next occasion.
+//! removed at the next occasion.
 
 use crate::data::value::{Object, Value};
 use crate::locks::sync::Mutex;
@@ -34,10 +34,10 @@ use resp::{Protocol, Reply};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// Where a listing stands in a collection of one type, and what it writes of each element.
+/// Position of a listing in a collection of one type, and the form of its elements in the reply.
 pub trait Lister: Send {
-    /// The listing begins now, of this collection. Whether what is changed later does not matter to it: it has begun a
-    /// walk that the collection itself keeps true.
+    /// Begins the listing of this collection. Returns whether later changes do not matter to it: it has begun a walk
+    /// for which the collection itself retains old values.
     fn begin(&mut self, _object: &mut Object) -> bool {
         false
     }
@@ -50,12 +50,12 @@ pub trait Lister: Send {
 pub struct StreamedReply {
     place: Mutex<CollectionPlace>,
     protocol: Protocol,
-    /// What [`Lister::begin`] said.
+    /// Result of [`Lister::begin`].
     follows: bool,
     state: Mutex<State>,
 }
 
-/// Where the collection lies.
+/// Place of the collection.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct CollectionPlace {
     pub db: u32,
@@ -68,17 +68,17 @@ enum State {
     Written(VecDeque<Reply>),
 }
 
-/// Elements that are written before others get their turn: some hundred microseconds' worth.
+/// Elements that are written before other clients get their turn: some hundred microseconds' worth.
 const PIECE: usize = 1000;
 
 impl StreamedReply {
-    /// Of the collection at this place.
+    /// Makes the listing of the collection at this place.
     pub(crate) fn new(place: CollectionPlace, protocol: Protocol, follows: bool, lister: Box<dyn Lister>) -> Arc<Self> {
         let (place, state) = (Mutex::new(place), Mutex::new(State::InPlace(lister)));
         Arc::new(StreamedReply { place, protocol, follows, state })
     }
 
-    /// Where the collection lies, or lay at last.
+    /// Returns the place of the collection, the last one if it was removed.
     pub(crate) fn place(&self) -> CollectionPlace {
         self.place.lock().clone()
     }
@@ -88,7 +88,7 @@ impl StreamedReply {
         matches!(&*self.state.lock(), State::InPlace(_))
     }
 
-    /// Whether the collection lies in no key any more, and is kept for those who list it.
+    /// Whether the collection is in no key any more, and is held for its readers.
     pub(crate) fn owns(&self) -> bool {
         matches!(&*self.state.lock(), State::Owned(..))
     }
@@ -102,7 +102,7 @@ impl StreamedReply {
         }
     }
 
-    /// Writes a piece of what does not lie in its place; true when it was the last.
+    /// Writes a piece of a collection that was removed or written down; true when it was the last.
     pub(crate) fn own_piece(&self, reply: &mut Reply) -> bool {
         match &mut *self.state.lock() {
             State::InPlace(_) => false,
@@ -116,7 +116,7 @@ impl StreamedReply {
         }
     }
 
-    /// Shows the collection: what is `there`, if it lies in its place. None when it was written down.
+    /// Shows the collection: the object `there`, if it lies in its place. None when it was written down.
     pub(crate) fn see<R>(&self, there: Option<&Object>, see: impl FnOnce(Option<&Object>) -> R) -> R {
         match &*self.state.lock() {
             State::InPlace(_) => see(there),
@@ -125,7 +125,7 @@ impl StreamedReply {
         }
     }
 
-    /// Gives up what it lists, which comes back if nobody else lists it.
+    /// Releases its collection, which is returned if no other listing has it.
     pub(crate) fn close(&self) -> Option<Object> {
         match std::mem::replace(&mut *self.state.lock(), State::Written(VecDeque::new())) {
             State::Owned(_, object) => Arc::into_inner(object),
@@ -133,7 +133,7 @@ impl StreamedReply {
         }
     }
 
-    /// Writes down what is left.
+    /// Writes down the rest.
     fn write_rest(&self, object: &Object) {
         let mut state = self.state.lock();
         if let State::InPlace(lister) = &mut *state {
@@ -160,7 +160,7 @@ impl StreamedReply {
     }
 }
 
-/// Those who list a value that is on its way.
+/// Listings of a value that is on its way.
 #[derive(Default)]
 #[must_use]
 pub struct DetachedReplies(Vec<Arc<StreamedReply>>);
@@ -187,7 +187,7 @@ impl StreamedReplies {
         self.notes.retain(|(_, note)| note.strong_count() > 0 && !std::ptr::eq(note.as_ptr(), listing));
     }
 
-    /// The listings of this name, which the caller ends.
+    /// Takes out the listings of this name, which the caller ends.
     fn end(&mut self, name: &[u8]) -> Vec<Arc<StreamedReply>> {
         let mut ended = Vec::new();
         self.notes.retain(|(listed, note)| {
@@ -200,7 +200,7 @@ impl StreamedReplies {
         ended
     }
 
-    /// The value of this name is about to be changed.
+    /// Prepares listings for a change of the value of this name.
     #[cold]
     pub fn before_change(&mut self, name: &[u8], value: &Value<'_>) {
         self.notes.retain(|(_, note)| note.strong_count() > 0);
@@ -214,13 +214,13 @@ impl StreamedReplies {
         }
     }
 
-    /// The value of this name is about to go elsewhere: who lists it goes [with it](Self::attach).
+    /// Takes out the listings of the value of this name, which moves: they go [with it](Self::attach).
     #[cold]
     pub fn detach(&mut self, name: &[u8]) -> DetachedReplies {
         DetachedReplies(self.end(name))
     }
 
-    /// The value that these list has come to this name.
+    /// Registers listings at the new name of their value.
     pub fn attach(&mut self, db: u32, name: &[u8], readers: DetachedReplies) {
         for listing in readers.0 {
             *listing.place.lock() = CollectionPlace { db, name: name.into() };
@@ -228,18 +228,18 @@ impl StreamedReplies {
         }
     }
 
-    /// All values have come to this database, under their names.
+    /// Moves all listings to this database, under their names.
     pub fn all_came(&mut self, db: u32) {
         self.notes.iter().filter_map(|(_, note)| note.upgrade()).for_each(|listing| listing.place.lock().db = db);
     }
 
-    /// The object was removed from this name: the replies that list it keep it.
+    /// Leaves the object, which was removed from this name, to the replies that list it.
     #[cold]
     pub fn adopt(&mut self, name: &[u8], object: &Arc<Object>) {
         self.end(name).iter().for_each(|listing| listing.own(Arc::clone(object)));
     }
 
-    /// The names that are being listed.
+    /// Returns the names that are being listed.
     pub fn names(&self) -> Vec<Box<[u8]>> {
         self.notes.iter().map(|(name, _)| name.clone()).collect()
     }

@@ -1,4 +1,4 @@
-//! The command log: commands that took long, asked much or answered much.
+//! The command log: commands that took long, or had large requests or replies.
 //!
 //! Three lists of the last entries, one a [`LogReason`]. A threshold is read by every command; the lists behind their
 //! locks are touched only by commands that reach it, and by SLOWLOG and COMMANDLOG.
@@ -7,7 +7,7 @@ use crate::locks::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Why a command is in the log.
+/// Reason for which a command is in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogReason {
     /// It ran for a long time.
@@ -21,7 +21,7 @@ pub enum LogReason {
 /// One command in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedCommand {
-    /// Counts up, one series for each reason.
+    /// Number that counts up, one series for each reason.
     pub id: u64,
     /// Unix time in seconds.
     pub at: i64,
@@ -64,7 +64,7 @@ impl CommandLog {
         &self.0[reason as usize]
     }
 
-    /// From what value on (nanoseconds or bytes; `None`: never) commands are logged, and how many entries are kept.
+    /// Sets the value from which (nanoseconds or bytes; `None`: never) commands are logged, and the number of entries.
     pub fn configure(&self, reason: LogReason, threshold: Option<u64>, max_len: usize) {
         let list = self.list(reason);
         let threshold = threshold.filter(|_| max_len > 0).unwrap_or(u64::MAX);
@@ -72,7 +72,7 @@ impl CommandLog {
         list.max_len.store(max_len, Relaxed);
     }
 
-    /// Commands with this value or a greater one are to be logged.
+    /// Returns the least value of a command that is to be logged.
     #[inline]
     pub fn threshold(&self, reason: LogReason) -> u64 {
         self.list(reason).threshold.load(Relaxed)
@@ -88,12 +88,12 @@ impl CommandLog {
         entries.newest.truncate(list.max_len.load(Relaxed));
     }
 
-    /// The newest `count` entries, the newest first.
+    /// Returns the newest `count` entries, the newest first.
     pub fn newest(&self, reason: LogReason, count: usize) -> Vec<LoggedCommand> {
         self.list(reason).entries.lock().newest.iter().take(count).cloned().collect()
     }
 
-    /// How many entries there are.
+    /// Returns how many entries there are.
     pub fn len(&self, reason: LogReason) -> usize {
         self.list(reason).entries.lock().newest.len()
     }
@@ -103,7 +103,7 @@ impl CommandLog {
         self.len(reason) == 0
     }
 
-    /// Forgets all entries; ids go on.
+    /// Removes all entries; ids continue.
     pub fn reset(&self, reason: LogReason) {
         self.list(reason).entries.lock().newest.clear();
     }

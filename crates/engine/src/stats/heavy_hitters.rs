@@ -1,13 +1,14 @@
 //! The heaviest of very many names, in bounded memory.
 //!
-//! Up to twice as many names are kept as are of interest. When there are more, all weights go down by the one in the
-//! middle, and names without any weight left go. So a name's weight is never more than it was given, and less by no
-//! more than the sum of all weights through [`max`](HeavyHitters::new): one that has a larger share is always there.
+//! Up to twice as many names are stored as are of interest. When there are more, all weights go down by the one in the
+//! middle, and names without any weight left are removed. So a name's weight is never more than it was given, and less
+//! by no more than the sum of all weights through [`max`](HeavyHitters::new): a name with a larger share is always
+//! there.
 
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Longer names are not kept.
+/// Bytes of the longest name that is stored.
 pub const NAME_MAX: usize = 16 << 10;
 
 /// Names with their weights.
@@ -19,12 +20,12 @@ pub struct HeavyHitters {
 }
 
 impl HeavyHitters {
-    /// Keeps so many names at least, and twice as many at most.
+    /// Makes a table of so many names at least, and twice as many at most.
     pub fn new(max: usize) -> HeavyHitters {
         HeavyHitters { max: max.max(1), weights: HashMap::default(), total: 0 }
     }
 
-    /// The name weighs so much more.
+    /// Adds to the weight of a name.
     pub fn add(&mut self, name: &[u8], weight: u64) {
         self.total += weight;
         if weight == 0 || name.len() > NAME_MAX {
@@ -51,12 +52,12 @@ impl HeavyHitters {
         });
     }
 
-    /// All weights together, those of forgotten names among them.
+    /// Returns the sum of all weights, forgotten names included.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The names that are kept, with their weights, in no order.
+    /// Returns the stored names, with their weights, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.weights.iter().map(|(name, weight)| (&**name, *weight))
     }

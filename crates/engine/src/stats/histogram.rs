@@ -1,8 +1,8 @@
 //! Durations with two significant digits, in the memory that the durations that occur need.
 //!
-//! The buckets are those of an HDR histogram (Gil Tene's layout) of 1 ns to 1 s with two digits, since the percentiles
-//! and bucket limits that servers print follow from them. Octave 0 counts 0 to 127 ns exactly; octave `n` has 128
-//! buckets, each `2^(n-1)` ns wide, from `128 << (n-1)` up to twice that:
+//! The buckets are the ones of an HDR histogram (Gil Tene's layout) of 1 ns to 1 s with two digits, since the
+//! percentiles and bucket limits that servers print follow from them. Octave 0 counts 0 to 127 ns exactly; octave `n`
+//! has 128 buckets, each `2^(n-1)` ns wide, from `128 << (n-1)` up to twice that:
 //!
 //! ```text
 //! octave   0          1            2              3             ...   23
@@ -23,7 +23,7 @@ const WIDTH: usize = 128;
 const OCTAVES: usize = 24;
 /// Longer durations count as this long: one second.
 const MAX: u64 = 1_000_000_000;
-/// The least level at which durations are told apart for others.
+/// The least level at which durations are distinguished in output.
 const FIRST_STEP: u64 = 1024;
 
 type Octave = [Counter; WIDTH];
@@ -34,7 +34,7 @@ pub struct Histogram {
     octaves: [OnceLock<Box<Octave>>; OCTAVES],
 }
 
-/// The bucket of a duration: octave and place in it.
+/// Returns the bucket of a duration: octave and place in it.
 #[inline]
 fn bucket(nanos: u64) -> (usize, usize) {
     let nanos = nanos.clamp(1, MAX);
@@ -44,7 +44,7 @@ fn bucket(nanos: u64) -> (usize, usize) {
     (octave, place as usize % WIDTH)
 }
 
-/// The shortest and the longest duration that the bucket number `index`, counted over all octaves, stands for.
+/// Returns the shortest and the longest duration in the bucket number `index`, counted over all octaves.
 fn range(index: usize) -> (u64, u64) {
     let (octave, place) = (index / WIDTH, (index % WIDTH) as u64);
     match octave {
@@ -85,7 +85,7 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
-    /// Adds what another worker has counted.
+    /// Adds the counts of another worker.
     pub fn add(&mut self, histogram: &Histogram) {
         for (octave, counters) in histogram.octaves.iter().enumerate() {
             for (place, counter) in counters.get().into_iter().flat_map(|octave| octave.iter().enumerate()) {
@@ -99,12 +99,13 @@ impl HistogramSnapshot {
         }
     }
 
-    /// How many durations were counted.
+    /// Returns how many durations were counted.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The duration in nanoseconds that `percentile` (0 to 100) of all do not exceed, as precise as the buckets are.
+    /// Returns the duration in nanoseconds that `percentile` (0 to 100) of all do not exceed, as precise as the buckets
+    /// are.
     pub fn percentile(&self, percentile: f64) -> u64 {
         let wanted = ((percentile.min(100.0) / 100.0 * self.total as f64 + 0.5) as u64).max(1);
         let mut seen = 0;
@@ -116,16 +117,16 @@ impl HistogramSnapshot {
         if percentile == 0.0 { lowest } else { highest }
     }
 
-    /// The cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the number
-    /// of durations up to there. Steps that add none are left out.
+    /// Returns the cumulative distribution at steps that double from 1024 ns on: upper limits in microseconds, with the
+    /// number of durations up to there. Steps that add none are left out.
     pub fn distribution(&self) -> Vec<(u64, u64)> {
         let mut last = 0;
         let adds = |(_, seen): &(u64, u64)| std::mem::replace(&mut last, *seen) < *seen;
         self.steps().into_iter().filter(adds).map(|(end, seen)| (end / 1000, seen)).collect()
     }
 
-    /// The same with all steps, whose upper limits in nanoseconds are always the same ones. The last has all durations:
-    /// those that are longer, too.
+    /// Returns the cumulative distribution with all steps, whose upper limits in nanoseconds are always the same ones.
+    /// The last step has all durations, longer ones included.
     pub fn steps(&self) -> Vec<(u64, u64)> {
         let mut steps = Vec::new();
         let (mut seen, mut level) = (0, FIRST_STEP);

@@ -1,15 +1,15 @@
-//! Which keys take most of the time and of the traffic, while a client wants to know (HOTKEYS).
+//! Keys that take most of the time and of the traffic, while HOTKEYS tracks them.
 //!
 //! ```text
-//!   command -> how long, how many bytes, which keys -> its worker's own lists       a lock that nobody else wants
+//!   command -> how long, how many bytes, which keys -> its worker's own lists       an uncontended lock
 //!   HOTKEYS GET -> the lists of all workers together, the heaviest first
 //! ```
 //!
 //! While it is off no command looks at anything here: it is one of the reasons for which a command's end is looked at
-//! more closely at all. A worker sees by the session's number that its lists are of an earlier one.
+//! more closely at all. A worker recognizes lists of an earlier session by their number.
 //!
-//! Where only one command of so many is looked at, a worker counts down to it, and the others are passed over at the
-//! cost of a few additions to what is the worker's alone.
+//! If only one command of so many is sampled, a worker counts down to it, and passes the others over at the cost of a
+//! few additions to counters of its own.
 
 use crate::data::slot::slot_of;
 use crate::locks::sync::Mutex;
@@ -22,22 +22,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
-/// How many times as many names are kept as are wanted, and how many at least, so that the wanted ones are right.
+/// Factor, and least number, of stored names per reported one, so that the reported ones are right.
 const SPARE: usize = 10;
 const KEPT_MIN: usize = 256;
 
-/// What is to be found out.
+/// Settings of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotKeySettings {
-    /// Keys by the time that their commands take.
+    /// Whether keys are ranked by the time of their commands.
     pub by_time: bool,
-    /// Keys by the bytes of requests and replies.
+    /// Whether keys are ranked by the bytes of requests and replies.
     pub by_bytes: bool,
-    /// How many keys of each.
+    /// Number of keys in each ranking.
     pub count: usize,
-    /// One command of so many is looked at.
+    /// One command of so many is sampled.
     pub sample: u64,
-    /// For so many milliseconds; none: until it is stopped.
+    /// Duration in milliseconds; none: until it is stopped.
     pub duration: Option<i64>,
     /// Only keys of these slots; none: all.
     pub slots: Option<SlotSet>,
@@ -53,11 +53,11 @@ struct Session {
     began: UnixMs,
     since: SteadyMs,
     cpu_before: CpuTimes,
-    /// When it was stopped, and the processor time then.
+    /// Time at which it was stopped, and the processor time then.
     ended: Option<(SteadyMs, CpuTimes)>,
 }
 
-/// What one worker has found.
+/// Counts of one worker.
 #[derive(Debug, Default)]
 struct Found {
     session: u64,
@@ -70,26 +70,26 @@ struct Found {
     sampled: HotKeyTotals,
 }
 
-/// What one worker writes without a lock.
+/// Counts of one worker that are written without a lock.
 #[derive(Debug, Default)]
 struct PassedOver {
-    /// The session in which commands are passed over; 0: none is.
+    /// Session in which commands are passed over; 0: none.
     session: Counter,
-    /// Commands before the next one that is looked at.
+    /// Commands before the next one that is sampled.
     left: Counter,
-    /// What those took that were passed over.
+    /// Time of the commands that were passed over.
     nanos: Counter,
     bytes: Counter,
 }
 
-/// What one worker has.
+/// State of one worker.
 #[derive(Debug, Default)]
 struct WorkerPart {
     passed_over: PassedOver,
     found: Mutex<Found>,
 }
 
-/// What some commands took together.
+/// Time and bytes of some commands together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotKeyTotals {
     /// Nanoseconds.
@@ -115,27 +115,27 @@ pub struct HotKeys {
     workers: PerWorker<WorkerPart>,
 }
 
-/// A key with what it took.
+/// A key with its time or bytes.
 pub type HotKey = (Vec<u8>, u64);
 
-/// What a session has found.
+/// Result of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HotKeyReport {
-    /// It goes on.
+    /// Whether it is still on.
     pub is_on: bool,
-    /// What it was to find out.
+    /// Its settings.
     pub settings: HotKeySettings,
-    /// When it began.
+    /// Its beginning.
     pub began: UnixMs,
-    /// For how many milliseconds it has gone on.
+    /// Its duration in milliseconds.
     pub lasted: i64,
     /// Processor time of the process meanwhile.
     pub cpu: CpuTimes,
-    /// Of all commands with keys, sampled or not.
+    /// Totals of all commands with keys, sampled or not.
     pub all: HotKeyTotals,
-    /// Of those with keys in the slots that are looked at.
+    /// Totals of commands with keys in the chosen slots.
     pub selected: HotKeyTotals,
-    /// Of those among these that were sampled.
+    /// Totals of the sampled ones of these commands.
     pub sampled: HotKeyTotals,
     /// Nanoseconds by key, the most first.
     pub by_time: Vec<HotKey>,
@@ -144,7 +144,7 @@ pub struct HotKeyReport {
 }
 
 impl HotKeys {
-    /// For so many workers at the start.
+    /// Makes the state of so many workers at the start.
     pub fn new(workers: usize) -> HotKeys {
         HotKeys {
             on: AtomicBool::new(false),
@@ -160,8 +160,7 @@ impl HotKeys {
         self.on.load(Relaxed)
     }
 
-    /// Begins a session at this time of day and this moment; what the last one found is forgotten. False if one is
-    /// on.
+    /// Begins a session at this time of day and this moment; the result of the last one is dropped. False if one is on.
     pub fn begin(&self, settings: HotKeySettings, began: UnixMs, now: SteadyMs, cpu_before: CpuTimes) -> bool {
         let mut session = self.session.lock();
         if self.is_on() {
@@ -173,7 +172,7 @@ impl HotKeys {
         true
     }
 
-    /// Ends the session; what it has found stays. False if none is on.
+    /// Ends the session; its result stays. False if none is on.
     pub fn stop(&self, now: SteadyMs, cpu: CpuTimes) -> bool {
         let mut session = self.session.lock();
         let was_on = self.on.swap(false, Relaxed);
@@ -184,7 +183,7 @@ impl HotKeys {
         was_on
     }
 
-    /// Whether the session has gone on for as long as it was to.
+    /// Whether the session has lasted as long as it should.
     pub fn is_over(&self, now: SteadyMs) -> bool {
         self.is_on()
             && self
@@ -194,7 +193,7 @@ impl HotKeys {
                 .is_some_and(|it| it.settings.duration.is_some_and(|most| now.since(it.since) >= most))
     }
 
-    /// Forgets what was found. False if a session is on.
+    /// Drops the result. False if a session is on.
     pub fn reset(&self) -> bool {
         let mut session = self.session.lock();
         if self.is_on() {
@@ -213,8 +212,8 @@ impl HotKeys {
         true
     }
 
-    /// Whether a command with keys is passed over, since only some are looked at; then it is counted, and nothing else
-    /// is to be done for it. Only its worker calls this.
+    /// Whether a command with keys is passed over, since only some are sampled; then it is counted, and needs no
+    /// further call. Only its worker calls this.
     #[inline]
     pub fn passes_over(&self, worker: usize, nanos: u64, bytes: u64) -> bool {
         let PassedOver { session, left, nanos: all_nanos, bytes: all_bytes } = &self.workers[worker].passed_over;
@@ -228,8 +227,8 @@ impl HotKeys {
         true
     }
 
-    /// A command of this worker's has taken so many nanoseconds, and its request and reply so many bytes: each of its
-    /// keys the same part of it.
+    /// Counts a command of this worker's that has taken so many nanoseconds, and its request and reply so many bytes:
+    /// each of its keys gets the same part of it.
     pub fn note<'k>(
         &self,
         worker: usize,
@@ -265,7 +264,7 @@ impl HotKeys {
         }
     }
 
-    /// What the present session has found so far, or the last one. `cpu`: the processor time now.
+    /// Returns the result of the present session so far, or of the last one. `cpu`: the processor time now.
     pub fn report(&self, now: SteadyMs, cpu: CpuTimes) -> Option<HotKeyReport> {
         let session = self.session.lock().clone()?;
         let number = self.number.load(Acquire);
@@ -304,7 +303,7 @@ impl HotKeys {
 }
 
 impl PassedOver {
-    /// Where slots are chosen, every command's has to be looked at.
+    /// Begins a session. If slots are chosen, the slot of every command has to be looked at.
     fn begin(&self, session: u64, settings: &HotKeySettings) {
         self.session.set(if settings.slots.is_none() && settings.sample > 1 { session } else { 0 });
         self.left.set(until_next(settings.sample));
@@ -320,8 +319,8 @@ impl PassedOver {
     }
 }
 
-/// How many commands are passed over before the next: any number, so that what repeats is not always met or missed, and
-/// one less than `sample` in the mean.
+/// Returns the number of commands before the next sample: any number, so that a pattern is not always met or missed,
+/// and one less than `sample` in the mean.
 fn until_next(sample: u64) -> u64 {
     fastrand::u64(0..=2 * sample.saturating_sub(1))
 }

@@ -1,14 +1,14 @@
-//! The latency monitor: the longest moments of the server, by what it did in them.
+//! The latency monitor: the longest moments of the server, by their causes.
 //!
-//! An event is what took at least `latency-monitor-threshold` milliseconds: `command`, `fast-command`, `expire-cycle`
-//! and so on. Of each the last 160 seconds in which it happened are kept, with the longest time of that second.
+//! An event takes at least `latency-monitor-threshold` milliseconds: `command`, `fast-command`, `expire-cycle` and so
+//! on. The last 160 seconds in which it happened are stored, with the longest time of that second.
 
 use crate::locks::sync::Mutex;
 use crate::time::UnixMs;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Seconds that are kept for an event.
+/// Seconds that are stored for an event.
 const SAMPLES: usize = 160;
 
 /// The longest time of an event in one second.
@@ -27,13 +27,13 @@ pub struct Series {
     pub samples: VecDeque<Sample>,
     /// The longest time since the last reset, in milliseconds.
     pub max: u64,
-    /// The sum of all times since then.
+    /// The sum of all times since then, in milliseconds.
     pub sum: u64,
-    /// How many there were.
+    /// Number of times since then.
     pub count: u64,
 }
 
-/// What happened and took long.
+/// Events that took long.
 pub struct LatencyMonitor {
     /// In nanoseconds; `u64::MAX` when the monitor is off.
     threshold: AtomicU64,
@@ -53,13 +53,13 @@ impl LatencyMonitor {
         self.threshold.store(nanos, Relaxed);
     }
 
-    /// From how many nanoseconds on an event counts.
+    /// Returns the nanoseconds from which an event counts.
     #[inline]
     pub fn threshold(&self) -> u64 {
         self.threshold.load(Relaxed)
     }
 
-    /// Takes note of an event that took so long, if that is long enough. `now`: Unix time in milliseconds.
+    /// Records an event that took so long, if that is long enough. `now`: Unix time in milliseconds.
     #[inline]
     pub fn note(&self, event: &'static str, nanos: u64, now: UnixMs) {
         if nanos >= self.threshold() {
@@ -85,17 +85,17 @@ impl LatencyMonitor {
         }
     }
 
-    /// All events by name.
+    /// Returns all events by name.
     pub fn all(&self) -> Vec<(&'static str, Series)> {
         self.events.lock().iter().map(|(name, series)| (*name, series.clone())).collect()
     }
 
-    /// One event, by its exact name.
+    /// Returns one event, by its exact name.
     pub fn get(&self, event: &[u8]) -> Option<Series> {
         self.events.lock().iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
 
-    /// Forgets events of these names, or all of them; returns how many there were.
+    /// Removes events of these names, or all of them; returns how many there were.
     pub fn reset(&self, names: Option<&[&[u8]]>) -> usize {
         let mut events = self.events.lock();
         let before = events.len();

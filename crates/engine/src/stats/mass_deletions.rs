@@ -1,60 +1,60 @@
-//! Deletions of many keys that are under way (DELPREFIX, DELPATTERN): how far they are.
+//! Progress of deletions of many keys (DELPREFIX, DELPATTERN).
 //!
-//! Who deletes has its [`DeletionProgress`] and counts in it; it ends with that, also when its client goes before all
-//! is deleted.
+//! A deletion has a [`DeletionProgress`] and counts in it; both end together, also when the client goes before all keys
+//! are deleted.
 
 use crate::locks::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// How far a deletion is.
+/// Progress of one deletion.
 #[derive(Debug, Default)]
 pub struct DeletionProgress {
-    /// Ten thousandths of the keyspace that it has looked through.
+    /// Ten thousandths of the keyspace that it has walked.
     done: AtomicU32,
     keys: AtomicU64,
 }
 
-/// What is done when all is done.
+/// Value of a whole walk.
 const WHOLE: u32 = 10_000;
 
 impl DeletionProgress {
-    /// It has looked through so many of so many parts.
+    /// Sets how many of how many parts it has walked.
     pub fn set_done(&self, parts: usize, of: usize) {
         let done = parts as u64 * u64::from(WHOLE) / (of as u64).max(1);
         self.done.store(u32::try_from(done).unwrap_or(WHOLE).min(WHOLE), Relaxed);
     }
 
-    /// So many keys were deleted.
+    /// Counts deleted keys.
     pub fn count(&self, keys: u64) {
         self.keys.fetch_add(keys, Relaxed);
     }
 
-    /// How many keys it has deleted.
+    /// Returns how many keys it has deleted.
     pub fn keys(&self) -> u64 {
         self.keys.load(Relaxed)
     }
 }
 
-/// Those of a server.
+/// The deletions of a server.
 #[derive(Debug, Default)]
 pub struct MassDeletions {
     running: Mutex<Vec<Weak<DeletionProgress>>>,
 }
 
-/// What is told of those that are under way.
+/// Totals of the deletions that are under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunningDeletions {
-    /// How many there are.
+    /// Number of deletions.
     pub count: usize,
     /// Keys that they have deleted so far.
     pub keys: u64,
-    /// How much of the keyspace the last of them has looked through, in percent; 0 where there is none.
+    /// Percentage of the keyspace that the last of them has walked; 0 where there is none.
     pub percent: f64,
 }
 
 impl MassDeletions {
-    /// One begins.
+    /// Begins one.
     pub fn begin(&self) -> Arc<DeletionProgress> {
         let progress = Arc::default();
         let mut running = self.running.lock();
@@ -63,7 +63,7 @@ impl MassDeletions {
         progress
     }
 
-    /// What is under way.
+    /// Returns the totals of the deletions that are under way.
     pub fn running(&self) -> RunningDeletions {
         let running: Vec<Arc<DeletionProgress>> = self.running.lock().iter().filter_map(Weak::upgrade).collect();
         let least = running.iter().map(|one| one.done.load(Relaxed)).min().unwrap_or(0);

@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only for the writer.
+    /// Adds to it. Only for the writer.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// The count now; for any thread.
+    /// Returns the count; for any thread.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 
-    /// Only the writer may do this too.
+    /// Sets it. Only for the writer, too.
     #[inline]
     pub fn set(&self, n: u64) {
         self.0.store(n, Relaxed);
     }
 
-    /// Likewise: becomes `n` if that is more.
+    /// Sets it to `n` if that is more. Only for the writer, too.
     #[inline]
     pub fn raise(&self, n: u64) {
         if n > self.get() {
@@ -38,13 +38,13 @@ impl Counter {
         }
     }
 
-    /// For CONFIG RESETSTAT; an addition of the writer's at the same moment may survive it.
+    /// Resets it (CONFIG RESETSTAT); an addition of the writer's at the same moment may survive it.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 }
 
-/// What one worker counts of one command: a cache line, and the histogram behind it.
+/// Counts of one command by one worker: a cache line, and the histogram behind it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct CommandStats {
@@ -79,7 +79,7 @@ impl CommandStats {
     }
 }
 
-/// What all workers together counted of one command.
+/// Counts of one command by all workers together.
 #[derive(Debug, Default)]
 pub struct CommandTotals {
     /// See [`CommandStats::calls`].
@@ -90,11 +90,11 @@ pub struct CommandTotals {
     pub rejected: u64,
     /// See [`CommandStats::failed`].
     pub failed: u64,
-    /// How long calls took, while `latency-tracking` was on.
+    /// Durations of calls while `latency-tracking` was on.
     pub durations: HistogramSnapshot,
 }
 
-/// What one worker counts.
+/// Counts of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerMetrics {
     /// Commands that have run.
@@ -109,31 +109,32 @@ pub struct WorkerMetrics {
     pub reads: Counter,
     /// Writes to sockets.
     pub writes: Counter,
-    /// Times that another client was replied to a write than the last time, while there are replicas.
+    /// Changes of the client that is replied to a write, while there are replicas.
     pub writers: Counter,
     /// Turns of the event loop.
     pub turns: Counter,
     /// Nanoseconds that turns of the event loop took, without the wait for something to do.
     pub turn_nanos: Counter,
-    /// What the clock showed when the present turn began; 0 between turns.
+    /// The clock when the present turn began; 0 between turns.
     turn_began: Counter,
-    /// Those of them that went into timers and what runs in the background.
+    /// Nanoseconds of turns that timers and background work took.
     pub background_nanos: Counter,
     /// Nanoseconds that writes of the append-only file took.
     pub log_nanos: Counter,
     /// Nanoseconds that the longest turn took.
     pub longest_turn_nanos: Counter,
-    /// How long turns took, those that only the timers woke among them.
+    /// Durations of turns, including turns that only the timers woke.
     pub turn_durations: Histogram,
     /// The most commands that one turn ran.
     pub most_commands_a_turn: Counter,
     /// Errors that were replied.
     pub error_replies: Counter,
-    /// Bytes of memory that the worker's clients take up, those aside that are not to be evicted. Wraps around at zero.
+    /// Bytes of memory that the worker's clients take up, except clients that are not to be evicted. Wraps around at
+    /// zero.
     pub client_bytes: Counter,
     /// Bytes that the worker has allocated more than it has freed. Wraps around at zero.
     pub allocated: Counter,
-    /// At how many of them it looks for room again.
+    /// The value of `allocated` at which it looks for room again.
     pub has_room_until: Counter,
     /// Clients that were disconnected because all clients together took too much memory.
     pub evicted_clients: Counter,
@@ -141,24 +142,24 @@ pub struct WorkerMetrics {
     pub query_limit_disconnections: Counter,
     /// How often reply buffers were made smaller.
     pub reply_buffer_shrinks: Counter,
-    /// How often they were made larger.
+    /// How often reply buffers were made larger.
     pub reply_buffer_expands: Counter,
-    /// The number of changes of users by which other nodes are asked for the worker's clients; 0: none is asked.
+    /// The number of changes of users after whose rights the worker asks other nodes for its clients; 0: it asks none.
     asks_by: AtomicU64,
-    /// How often each error code was replied. Only its worker writes it, so nobody waits for the lock.
+    /// How often each error code was replied. Only its worker writes it, so no thread waits for the lock.
     errors: Mutex<BTreeMap<Vec<u8>, u64>>,
 }
 
 /// Bytes of an error's code.
 const CODE_MAX: usize = 30;
-/// When there are so many codes, new ones of scripts are not told apart: they may invent as many as they like.
+/// Codes above which new ones of scripts are not distinguished: scripts may invent as many as they like.
 const ERROR_CODES_MAX: usize = 128;
 
-/// What a script's errors count as when there are too many codes.
+/// Code of a script's errors when there are too many codes.
 const OVERFLOW: &[u8] = b"ERRORSTATS_OVERFLOW";
 
 impl WorkerMetrics {
-    /// The counters of the command number `id`; `ids` tells how many commands there are.
+    /// Returns the counters of the command number `id`; `ids` returns how many commands there are.
     #[inline]
     pub fn command(&self, id: usize, ids: fn() -> usize) -> &CommandStats {
         &self.by_command.get_or_init(|| (0..ids()).map(|_| CommandStats::default()).collect())[id]
@@ -189,34 +190,34 @@ impl WorkerMetrics {
         }
     }
 
-    /// The worker asks other nodes by the rights that hold after so many changes of users, or by no rights. What it
-    /// looks up behind this is not older than what another thread has changed before it sees this.
+    /// Sets the rights by which the worker asks other nodes: after so many changes of users, or none. A look-up of the
+    /// worker after this sees every change that another thread has made before it sees this.
     pub fn set_asks_by(&self, changes: Option<u64>) {
         self.asks_by.store(changes.unwrap_or(0), SeqCst);
         fence(SeqCst);
     }
 
-    /// Whether other nodes are asked by rights that held before so many changes of users.
+    /// Whether the worker asks other nodes by rights that held before so many changes of users.
     pub fn asks_by_rights_before(&self, changes: u64) -> bool {
         fence(SeqCst);
         (1..changes).contains(&self.asks_by.load(SeqCst))
     }
 
-    /// What the worker's clock showed when it was last read: the end of one command is the beginning of the next.
+    /// Returns the worker's clock when it was last read: the end of one command is the beginning of the next.
     #[inline(always)]
     pub fn clock(&self) -> Nanos {
         Nanos(self.clock.get())
     }
 
-    /// The worker has read its clock.
+    /// Records that the worker has read its clock.
     #[inline(always)]
     pub fn set_clock(&self, now: Nanos) {
         self.clock.set(now.0);
     }
 
-    /// A turn of the event loop began when the clock showed `began`, came to its timers at `background` and ended at
-    /// `ended`; before it there had been `commands`. `counts`: it is a cycle; of those that only the timers woke, one
-    /// worker's are.
+    /// Counts a turn of the event loop that began at `began`, came to its timers at `background` and ended at `ended`;
+    /// `commands`: the worker's count before it. `counts`: it is a cycle; turns that only the timers woke count for one
+    /// worker.
     pub fn count_turn(&self, began: Nanos, background: Nanos, ended: Nanos, commands: u64, counts: bool) {
         let took = ended.since(began);
         self.turns.add(u64::from(counts));
@@ -228,12 +229,12 @@ impl WorkerMetrics {
         self.most_commands_a_turn.raise(self.commands.get().saturating_sub(commands));
     }
 
-    /// A turn of the event loop begins.
+    /// Begins a turn of the event loop.
     pub fn begin_turn(&self, clock: Nanos) {
         self.turn_began.set(clock.0);
     }
 
-    /// For how many nanoseconds the present turn of the event loop has lasted; 0 between turns.
+    /// Returns the nanoseconds for which the present turn of the event loop has lasted; 0 between turns.
     pub fn present_turn_nanos(&self, clock: Nanos) -> u64 {
         match self.turn_began.get() {
             0 => 0,
@@ -241,7 +242,7 @@ impl WorkerMetrics {
         }
     }
 
-    /// Counts anew (CONFIG RESETSTAT), but for what describes the present.
+    /// Resets the counts (CONFIG RESETSTAT), except the ones that describe the present.
     pub fn reset(&self) {
         let WorkerMetrics {
             commands,
@@ -289,7 +290,7 @@ impl WorkerMetrics {
     }
 }
 
-/// What all workers counted of the command number `id`.
+/// Returns the counts of all workers of the command number `id`.
 pub fn command(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandTotals {
     let mut sum = CommandTotals::default();
     for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
@@ -304,17 +305,17 @@ pub fn command(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandTotals {
     sum
 }
 
-/// The largest value of one counter among all workers.
+/// Returns the largest value of one counter among all workers.
 pub fn max(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().map(|worker| counter(worker).get()).max().unwrap_or(0)
 }
 
-/// The sum of one counter over all workers.
+/// Returns the sum of one counter over all workers.
 pub fn sum(workers: &PerWorker<WorkerMetrics>, counter: impl Fn(&WorkerMetrics) -> &Counter) -> u64 {
     workers.iter().fold(0, |sum, worker| sum.wrapping_add(counter(worker).get()))
 }
 
-/// Error replies of all workers by code.
+/// Returns the error replies of all workers by code.
 pub fn errors(workers: &PerWorker<WorkerMetrics>) -> BTreeMap<Vec<u8>, u64> {
     let mut sum = BTreeMap::new();
     for worker in workers.iter() {
@@ -325,7 +326,7 @@ pub fn errors(workers: &PerWorker<WorkerMetrics>) -> BTreeMap<Vec<u8>, u64> {
     sum
 }
 
-/// What is counted for [`Rates`].
+/// Counts for [`Rates`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// See [`WorkerMetrics::commands`].
@@ -349,7 +350,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// The sums over these workers. What replication and migrations have moved is no worker's.
+    /// Returns the sums over these workers. The bytes of replication and of migrations belong to no worker.
     pub fn of(workers: &PerWorker<WorkerMetrics>) -> Totals {
         Totals {
             commands: sum(workers, |worker| &worker.commands),
@@ -374,7 +375,7 @@ const SAMPLES: usize = 16;
 const SAMPLE_EVERY: i64 = 100;
 
 impl Rates {
-    /// Takes note of the totals at `now`, unless that was done a moment ago.
+    /// Takes a sample of the totals at `now`, unless the last one is recent.
     pub fn sample(&self, now: SteadyMs, totals: impl FnOnce() -> Totals) {
         let mut samples = self.0.lock();
         if samples.back().is_some_and(|(last, _)| now.since(*last) < SAMPLE_EVERY) {
@@ -386,7 +387,7 @@ impl Rates {
         samples.push_back((now, totals()));
     }
 
-    /// Growth a second.
+    /// Returns the growth a second.
     pub fn per_second(&self) -> Totals {
         let samples = self.0.lock();
         let (Some((from, old)), Some((to, new))) = (samples.front(), samples.back()) else { return Totals::default() };

@@ -1,7 +1,7 @@
 //! Counters and durations.
 //!
-//! In: what each worker counts, in lines of its own. Out: sums, when they are asked for. Nothing here takes a lock on
-//! the path of an ordinary command, or knows what a command is.
+//! In: counts of each worker, in lines of its own. Out: sums, when they are requested. Nothing here takes a lock on the
+//! path of an ordinary command, or knows the meaning of a command.
 
 pub mod command_log;
 pub mod heavy_hitters;

@@ -1,4 +1,4 @@
-//! What commands about each slot of a cluster take, while an operator wants to know (CLUSTER SLOT-STATS).
+//! Time and bytes of commands about each slot of a cluster, while CLUSTER SLOT-STATS counts them.
 //!
 //! While it is off no command looks at anything here: it is one of the reasons for which a command's end is looked at
 //! more closely at all.
@@ -8,7 +8,7 @@ use crate::per_worker::PerWorker;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What commands about a slot took.
+/// Time and bytes of commands about a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotUse {
     /// Time that they ran, in nanoseconds.
@@ -26,7 +26,7 @@ struct Counters {
     sent: AtomicU64,
 }
 
-/// Counters of each worker's commands by slot, which there are once they are wanted.
+/// Counters of each worker's commands by slot, made when they are first wanted.
 #[derive(Debug)]
 pub struct SlotTraffic {
     on: AtomicBool,
@@ -34,7 +34,7 @@ pub struct SlotTraffic {
 }
 
 impl SlotTraffic {
-    /// For so many workers at the start.
+    /// Makes the state of so many workers at the start.
     pub fn new(workers: usize) -> SlotTraffic {
         SlotTraffic { on: AtomicBool::new(false), workers: PerWorker::new(workers) }
     }
@@ -45,12 +45,12 @@ impl SlotTraffic {
         self.on.load(Relaxed)
     }
 
-    /// They are from now on, or no longer. What was counted stays.
+    /// Begins to count commands, or stops that. Counts stay.
     pub(crate) fn set_on(&self, on: bool) {
         self.on.store(on, Relaxed);
     }
 
-    /// A worker has done this about the slot.
+    /// Counts a worker's command about the slot.
     pub fn add(&self, worker: usize, slot: u16, done: SlotUse) {
         let counters =
             self.workers[worker].get_or_init(|| std::iter::repeat_with(Counters::default).take(SLOTS).collect());
@@ -60,7 +60,7 @@ impl SlotTraffic {
         slot.sent.fetch_add(done.sent, Relaxed);
     }
 
-    /// What was done about a slot.
+    /// Returns the counts of a slot.
     pub fn of(&self, slot: u16) -> SlotUse {
         let counters = self.workers.iter().filter_map(|worker| worker.get()?.get(usize::from(slot)));
         counters.fold(SlotUse::default(), |sum, counters| SlotUse {
@@ -70,7 +70,7 @@ impl SlotTraffic {
         })
     }
 
-    /// What was done about these slots is forgotten.
+    /// Resets the counts of these slots.
     pub fn reset(&self, slots: impl Fn(u16) -> bool) {
         for counters in self.workers.iter().filter_map(OnceLock::get) {
             for (_, counters) in (0..).zip(counters).filter(|(slot, _)| slots(*slot)) {

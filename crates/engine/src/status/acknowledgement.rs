@@ -1,6 +1,6 @@
-//! What is known of acknowledged writes: who asks for them, up to where replicas hold the change log, and what this
-//! server remembers of the in-sync set. The thread that serves replicas and the one that follows a primary write it;
-//! workers read whether a reply may go.
+//! The state of acknowledged writes: the clients that ask for them, the length up to which replicas hold the change
+//! log, and this server's memory of the in-sync set. The thread that serves replicas and the one that follows a primary
+//! write it; workers read whether a reply may go.
 
 use crate::locks::sync::Mutex;
 use replication::arrived::Position;
@@ -17,23 +17,23 @@ pub const REPLICAS_MAX: usize = 16;
 pub struct LogEnd {
     /// Its place in the history.
     pub position: Position,
-    /// The database that the history's commands are for there.
+    /// The database that the history has selected there.
     pub db: u32,
     /// The change log's length there.
     pub length: u64,
 }
 
-/// What replies wait for.
+/// Replicas that a reply waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckNeed {
-    /// So many replicas have what the reply tells of; 0: it does not wait.
+    /// So many replicas have the changes that the reply reports; 0: it does not wait.
     pub replicas: u8,
-    /// They have it on their disks.
+    /// Whether they have them on their disks.
     pub durable: bool,
 }
 
 impl AckNeed {
-    /// Both of these.
+    /// Returns the need of both.
     pub fn and(self, other: AckNeed) -> AckNeed {
         AckNeed { replicas: self.replicas.max(other.replicas), durable: self.durable || other.durable }
     }
@@ -52,24 +52,24 @@ impl Drop for AskingClient {
     }
 }
 
-/// Up to where so many replicas have the change log, for each number.
+/// Lengths of the change log that at least so many replicas have, for each number.
 type HeldLengths = [AtomicU64; REPLICAS_MAX + 1];
 
 /// See the module's documentation.
 pub struct Acknowledgement {
-    /// Clients that ask, and whether the configuration has asked.
+    /// Number of clients that ask, and a bit that is set once the configuration has asked.
     asking: Arc<AtomicU64>,
-    /// In memory, and on disks; one more than the length, 0: nothing is acknowledged.
+    /// Lengths in memory, and on disks; each plus one, 0: nothing is acknowledged.
     held: [HeldLengths; 2],
-    /// By the host's clock in milliseconds: until then nobody else can acknowledge.
+    /// Moment, by the host's clock in milliseconds, up to which no other server can acknowledge.
     leased_until: AtomicI64,
-    /// What the server remembers.
+    /// The server's memory of the in-sync set.
     membership: Mutex<Membership>,
     /// INFO's word for whether the server acknowledges.
     state: Mutex<&'static str>,
-    /// The server was promoted since it started.
+    /// Whether the server was promoted since it started.
     was_promoted: AtomicBool,
-    /// The last save is made: nothing is applied, asked or acknowledged any more.
+    /// Whether the last save is made: nothing is applied, asked or acknowledged any more.
     is_ending: AtomicBool,
     /// The place of the history at which the last snapshot for the disk was begun.
     saved_at: Mutex<Option<Position>>,
@@ -88,14 +88,14 @@ pub struct Acknowledgement {
 pub struct MissingMember {
     /// Its name.
     pub id: MemberId,
-    /// Its address when it was there, if it was since this server leads.
+    /// Its last address since this server leads, if it was there.
     pub address: String,
     /// The end of its link by the clock that does not go back, in milliseconds.
     pub since: u64,
 }
 
 impl Acknowledgement {
-    /// Of a server that goes by this name in sets.
+    /// Makes the state of a server that goes by this name in sets.
     pub fn new(id: MemberId) -> Acknowledgement {
         Acknowledgement {
             asking: Arc::default(),
@@ -119,12 +119,12 @@ impl Acknowledgement {
         self.asking.load(Relaxed) != 0
     }
 
-    /// The configuration asks, from about now on and for good. Returns whether nobody has asked before.
+    /// Makes the configuration ask, from about now on and for good. Returns whether nobody has asked before.
     pub fn ask(&self) -> bool {
         self.asking.fetch_or(CONFIGURED, SeqCst) == 0
     }
 
-    /// A client asks for as long as what is returned is there. Returns whether nobody has asked before, too.
+    /// Makes a client ask for as long as the result lives. Returns whether nobody has asked before, too.
     pub fn ask_for_client(&self) -> (AskingClient, bool) {
         let is_new = self.asking.fetch_add(1, SeqCst) == 0;
         (AskingClient(Arc::clone(&self.asking)), is_new)
@@ -137,35 +137,35 @@ impl Acknowledgement {
         need.replicas == 0 || held.get(usize::from(need.replicas)).is_some_and(|held| held.load(SeqCst) > log)
     }
 
-    /// So many replicas have the log up to here; None: nothing is acknowledged. True if that is new.
+    /// Records that so many replicas have the log up to here; None: nothing is acknowledged. True if that is new.
     pub fn set_held(&self, replicas: usize, durable: bool, log: Option<u64>) -> bool {
         let value = log.map_or(0, |log| log.saturating_add(1));
         self.held[usize::from(durable)][replicas].swap(value, SeqCst) != value
     }
 
-    /// Whether nobody else can have acknowledged by now.
+    /// Whether no other server can have acknowledged by now.
     pub fn is_leased(&self, now_ms: u64) -> bool {
         (now_ms as i64) < self.leased_until.load(SeqCst)
     }
 
-    /// Until then nobody else can. True if it was over.
+    /// Sets the moment up to which no other server can acknowledge. True if the last one had passed.
     pub fn set_leased_until(&self, until_ms: u64, now_ms: u64) -> bool {
         let until = i64::try_from(until_ms).unwrap_or(i64::MAX);
         self.leased_until.swap(until, SeqCst) <= now_ms as i64 && until > now_ms as i64
     }
 
-    /// Nothing is acknowledged any more. True if something was.
+    /// Stops acknowledging. True if anything was acknowledged.
     pub fn close(&self) -> bool {
         self.leased_until.store(0, SeqCst);
         self.held.iter().flatten().fold(false, |any, held| any | (held.swap(0, SeqCst) != 0))
     }
 
-    /// What the server remembers of the in-sync set.
+    /// Returns the server's memory of the in-sync set.
     pub fn membership(&self) -> Membership {
         self.membership.lock().clone()
     }
 
-    /// Changes that.
+    /// Changes the server's memory of the in-sync set.
     pub fn update_membership<R>(&self, change: impl FnOnce(&mut Membership) -> R) -> R {
         change(&mut self.membership.lock())
     }
@@ -175,7 +175,7 @@ impl Acknowledgement {
         self.membership.lock().is_in_sync()
     }
 
-    /// Returns up to where the server may hold what was acknowledged, if that is not all that it has.
+    /// Returns the position up to which the server may hold acknowledged writes, if it has more than that.
     pub fn claim(&self) -> Option<Position> {
         self.membership.lock().claim
     }
@@ -191,7 +191,7 @@ impl Acknowledgement {
         self.was_promoted.load(Relaxed)
     }
 
-    /// It is promoted.
+    /// Records that the server is promoted.
     pub fn set_promoted(&self) {
         self.was_promoted.store(true, Relaxed);
     }
@@ -201,39 +201,39 @@ impl Acknowledgement {
         self.is_ending.load(SeqCst)
     }
 
-    /// The last save begins, or has failed.
+    /// Records that the last save begins, or has failed.
     pub fn set_ending(&self, is_ending: bool) {
         self.is_ending.store(is_ending, SeqCst);
         self.note_saved(None);
         self.note_log_end(None);
     }
 
-    /// A snapshot for the disk begins at this place; None: what is on the disk is of no known place.
+    /// Records that a snapshot for the disk begins at this place; None: the data on the disk are of no known place.
     pub fn note_saved(&self, position: Option<Position>) {
         *self.saved_at.lock() = position;
     }
 
-    /// The place of the last save's data, if the server ends.
+    /// Returns the place of the last save's data, if the server ends.
     pub fn saved_at(&self) -> Option<Position> {
         if self.is_ending() { *self.saved_at.lock() } else { None }
     }
 
-    /// The append-only file has all of the data, and ends here; None: it may lack some, or more may come.
+    /// Records that the append-only file has all of the data, and ends here; None: it may lack some, or more may come.
     pub fn note_log_end(&self, end: Option<LogEnd>) {
         *self.log_end.lock() = end;
     }
 
-    /// The end of the append-only file, if the server ends.
+    /// Returns the end of the append-only file, if the server ends.
     pub fn log_end(&self) -> Option<LogEnd> {
         if self.is_ending() { *self.log_end.lock() } else { None }
     }
 
-    /// Members without which nothing is acknowledged.
+    /// Returns the members without which nothing is acknowledged.
     pub fn missing(&self) -> Vec<MissingMember> {
         self.missing.lock().clone()
     }
 
-    /// These are they now.
+    /// Sets the missing members.
     pub fn set_missing(&self, missing: Vec<MissingMember>) {
         *self.missing.lock() = missing;
     }
@@ -252,12 +252,12 @@ impl Acknowledgement {
         std::mem::take(&mut *self.struck.lock())
     }
 
-    /// INFO's word for whether the server acknowledges.
+    /// Returns INFO's word for whether the server acknowledges.
     pub fn state(&self) -> &'static str {
         *self.state.lock()
     }
 
-    /// It is this now.
+    /// Sets INFO's word.
     pub fn set_state(&self, state: &'static str) {
         *self.state.lock() = state;
     }

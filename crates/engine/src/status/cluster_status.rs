@@ -1,9 +1,9 @@
-//! What this server serves as a node of a cluster: the slots that are its own, as commands look at them.
+//! This server as a node of a cluster: the slots that it serves, as commands look at them.
 //!
-//! A byte says of each slot what needs no further look: that is all that most commands read. Whatever is not served
-//! that way is found in the [`SlotMap`], which the cluster's bus makes anew with each change. With a change an
-//! [epoch](crate::status::deny_reasons::Epoch) begins: a command that was admitted by what held before does not run in
-//! a shard that has seen it.
+//! A byte for each slot says that a command needs no further look: that is all that most commands read. All other slots
+//! are found in the [`SlotMap`], which the cluster's bus makes anew with each change. A change begins an
+//! [epoch](crate::status::deny_reasons::Epoch): a command that was admitted before does not run in a shard that has
+//! seen it.
 
 use crate::data::slot::SLOTS;
 use crate::locks::sync::Mutex;
@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Any command about this slot runs here.
 const SERVED: u8 = 1;
-/// Reads of clients who want them from replicas run here.
+/// Reads of clients that want them from replicas run here.
 const READABLE: u8 = 2;
 
-/// Which slots are served here, and where the others are.
+/// Slots that are served here, and the nodes of the others.
 pub struct ClusterStatus {
     slots: Vec<AtomicU8>,
     map: Mutex<Arc<SlotMap>>,
-    /// On a replica: slots of its primary in the map that the primary has lost, as its stream tells.
+    /// On a replica: slots of its primary in the map that the primary has lost, by its stream.
     left: Mutex<SlotSet>,
     /// The moment up to which the map holds, in nanoseconds: the bus may not know of a later one by then.
     until: AtomicU64,
-    /// The moment has passed. Changed under the lock of `left`.
+    /// Whether the moment has passed. Changed under the lock of `left`.
     is_late: AtomicBool,
 }
 
@@ -45,7 +45,7 @@ impl ClusterStatus {
         self.has(slot, SERVED)
     }
 
-    /// Whether reads of who wants them from a replica run here.
+    /// Whether reads of a client that wants them from a replica run here.
     #[inline]
     pub fn serves_reads(&self, slot: u16) -> bool {
         self.has(slot, SERVED | READABLE)
@@ -56,7 +56,7 @@ impl ClusterStatus {
         self.slots.get(usize::from(slot)).is_some_and(|word| word.load(Relaxed) & bits != 0)
     }
 
-    /// All that is known of slots.
+    /// Returns the map of all slots.
     pub fn map(&self) -> Arc<SlotMap> {
         Arc::clone(&self.map.lock())
     }
@@ -66,13 +66,13 @@ impl ClusterStatus {
         map.is_up && !self.is_late.load(Relaxed)
     }
 
-    /// Whether the map may not hold any more at this moment. One look for each batch of commands.
+    /// Whether the map may have expired at this moment. Called once for each batch of commands.
     #[inline]
     pub fn is_late(&self, now: Nanos) -> bool {
         now.0 > self.until.load(Relaxed)
     }
 
-    /// Has nothing served if the map does not hold any more. True if that is news: the caller begins an epoch.
+    /// Stops serving if the map has expired. True if that is new: the caller begins an epoch.
     pub(crate) fn expire(&self, now: Nanos) -> bool {
         let left = self.left.lock();
         if !self.is_late(now) || self.is_late.swap(true, Relaxed) {
@@ -82,7 +82,7 @@ impl ClusterStatus {
         true
     }
 
-    /// The map holds up to `until`. `knows`: if it did not hold, the bus knew. True if what is served changes: the
+    /// Extends the map up to `until`. `knows`: if it had expired, the bus knew. True if the served slots change: the
     /// caller begins an epoch.
     pub(crate) fn extend(&self, now: Nanos, until: Nanos, knows: bool) -> Option<bool> {
         let left = self.left.lock();
@@ -97,15 +97,15 @@ impl ClusterStatus {
         Some(was_late)
     }
 
-    /// Whether the server's primary has lost the slot, as its stream tells, though the map does not say so yet.
+    /// Whether the server's primary has lost the slot, by its stream, though the map does not say so yet.
     pub fn has_left(&self, slot: u16) -> bool {
         self.left.lock().contains(slot)
     }
 
-    /// Puts another map there. The caller begins an epoch.
+    /// Replaces the map. The caller begins an epoch.
     pub(crate) fn set_map(&self, map: SlotMap) {
         let mut left = self.left.lock();
-        // The stream's word is old when the bus has told as much.
+        // The stream's news is old when the bus knows it, too.
         *left = left.iter().filter(|slot| map.is_replica && map.is_own(*slot)).collect();
         self.mark(&map, &left);
         *self.map.lock() = Arc::new(map);

@@ -1,6 +1,7 @@
-//! Why commands may not run now, or have to wait: one word for all reasons, and since which epoch they hold.
+//! Reasons for which commands may not run now, or have to wait: one word for all of them, and the epoch since which
+//! they hold.
 
-/// What has to wait. The greater includes the smaller.
+/// Commands that have to wait. The greater includes the smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Paused {
     /// No command.
@@ -11,20 +12,20 @@ pub enum Paused {
     All,
 }
 
-/// What keeps commands from running, or makes them wait: one word for all reasons, so that one look tells of all. The
-/// rest of the word is the [`Epoch`] that they belong to.
+/// Reasons that refuse or delay commands: one word for all of them, so that one look is enough. The rest of the word is
+/// the [`Epoch`] that they belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DenyReasons(pub(super) u64);
 
-/// The time between two changes of what commands are admitted by. The later is the greater.
+/// The time between two changes of the reasons. The later is the greater.
 ///
-/// A command keeps the epoch that it was admitted in and compares it under its locks with that of their shards: in one
-/// that has [seen](crate::keyspace::Keyspace::pass_locks) a later one it does not run.
+/// A command remembers the epoch in which it was admitted and compares it under its locks with that of their shards: it
+/// does not run in a shard that has [seen](crate::keyspace::Keyspace::pass_locks) a later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// That of whom nobody had to admit: it runs everywhere.
+    /// The epoch of a caller that needs no admission: it runs everywhere.
     pub const LAST: Epoch = Epoch(u64::MAX);
 }
 
@@ -48,13 +49,13 @@ impl DenyReasons {
     /// Reasons that are only measured now and then: with them no epoch begins.
     const MEASURED: u64 = DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED;
 
-    /// The epoch that these reasons belong to.
+    /// Returns the epoch that these reasons belong to.
     #[inline(always)]
     pub fn epoch(self) -> Epoch {
         Epoch(self.0 & !(DenyReasons::EPOCH - 1))
     }
 
-    /// The word with these of the reasons `among`; None if it has them.
+    /// Returns the word with these of the reasons `among`; None if it has them.
     pub(super) fn with(self, among: u64, reasons: u64) -> Option<DenyReasons> {
         let changed = (self.0 ^ reasons) & among;
         let epochs = if changed & !DenyReasons::MEASURED != 0 { DenyReasons::EPOCH } else { 0 };
@@ -72,39 +73,39 @@ impl DenyReasons {
         self.reasons() == 0
     }
 
-    /// Nothing that keeps a read from running: a limit to memory, or that writes are the primary's, at most. Where
-    /// slots are other nodes', it runs if its own are not.
+    /// Whether reads run: there is no reason but a limit to memory, or that writes are the primary's. If slots are
+    /// other nodes', a read runs if its own are not.
     #[inline]
     pub fn lets_reads_run(self) -> bool {
         let harmless = DenyReasons::LIMITED | DenyReasons::READ_ONLY_REPLICA | DenyReasons::FOLLOWS;
         self.reasons() & !(harmless | DenyReasons::CLUSTERED) == 0
     }
 
-    /// Slots may be other nodes', and there is nothing else but a limit to memory, at most.
+    /// Whether slots may be other nodes', and there is no other reason but a limit to memory.
     #[inline]
     pub fn is_clustered_only(self) -> bool {
         self.reasons() & !DenyReasons::LIMITED == DenyReasons::CLUSTERED
     }
 
-    /// The server is a node of a cluster: commands run where their slots are.
+    /// Whether the server is a node of a cluster: commands run where their slots are.
     #[inline]
     pub fn is_clustered(self) -> bool {
         self.0 & DenyReasons::CLUSTERED != 0
     }
 
-    /// Nothing that the commands of the server that is followed have to wait for, or end by.
+    /// Whether the primary's commands run: there is no reason for which they wait or fail.
     #[inline]
     pub fn lets_primary_run(self) -> bool {
         self.paused() == Paused::Nothing && !self.is_failed() && !self.is_unlogged()
     }
 
-    /// Nothing but a limit to memory, at most.
+    /// Whether there is no reason but a limit to memory.
     #[inline]
     pub fn is_limit_only(self) -> bool {
         self.reasons() & !DenyReasons::LIMITED == 0
     }
 
-    /// What has to wait.
+    /// Returns the commands that have to wait.
     pub fn paused(self) -> Paused {
         match self.0 & (DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED) {
             0 => Paused::Nothing,
@@ -113,57 +114,58 @@ impl DenyReasons {
         }
     }
 
-    /// The data set is being read: only commands that need no data run.
+    /// Whether the data set is being read: only commands that need no data run.
     pub fn is_loading(self) -> bool {
         self.0 & DenyReasons::LOADING != 0
     }
 
-    /// Another data set is being read beside the one that is served, which it will replace.
+    /// Whether another data set is being read beside the one that is served, which it will replace.
     pub fn is_async_loading(self) -> bool {
         self.0 & DenyReasons::ASYNC_LOADING != 0
     }
 
-    /// There is a limit to memory: what there is has to be looked at before every command.
+    /// Whether there is a limit to memory: its use has to be looked at before every command.
     pub fn is_limited(self) -> bool {
         self.0 & DenyReasons::LIMITED != 0
     }
 
-    /// The log cannot be written: nothing may be changed.
+    /// Whether the log cannot be written: nothing may be changed.
     pub fn is_unlogged(self) -> bool {
         self.0 & DenyReasons::UNLOGGED != 0
     }
 
-    /// A worker has not taken what its clients are to be told, and that is much: what would add to it does not run.
+    /// Whether a worker has not taken the pushes for its clients, and these are many: commands that would add to them
+    /// do not run.
     pub fn is_congested(self) -> bool {
         self.0 & DenyReasons::CONGESTED != 0
     }
 
-    /// The last save failed: nothing may be written.
+    /// Whether the last save failed: nothing may be written.
     pub fn is_failed(self) -> bool {
         self.0 & DenyReasons::FAILED != 0
     }
 
-    /// Fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
+    /// Whether fewer replicas follow than `min-replicas-to-write` wants: nothing may be written.
     pub fn is_short_of_replicas(self) -> bool {
         self.0 & DenyReasons::SHORT_OF_REPLICAS != 0
     }
 
-    /// The server follows another one and takes writes from nobody else.
+    /// Whether the server follows another one and takes writes from it alone.
     pub fn is_read_only_replica(self) -> bool {
         self.0 & DenyReasons::READ_ONLY_REPLICA != 0
     }
 
-    /// The server follows another one: some clients are sent there.
+    /// Whether the server follows another one: some clients are redirected there.
     pub fn follows(self) -> bool {
         self.0 & DenyReasons::FOLLOWS != 0
     }
 
-    /// The server has lost the one that it follows, and is not to answer with what it has.
+    /// Whether the server has lost its primary, and is not to reply with its data.
     pub fn is_stale(self) -> bool {
         self.0 & DenyReasons::STALE != 0
     }
 
-    /// There is more data than there may be: what needs memory does not run.
+    /// Whether there is more data than the limit: commands that need memory do not run.
     pub fn is_short_of_memory(self) -> bool {
         self.0 & DenyReasons::SHORT_OF_MEMORY != 0
     }

@@ -11,24 +11,24 @@ pub const UNFRAMED_MAX: u64 = 8 << 20;
 #[derive(Debug)]
 pub struct LagHold {
     hold: Hold,
-    /// Bytes that may wait. Writes that were held back go on when there are at most half as many.
+    /// Bytes that may wait. Writes that were held back resume when there are at most half as many.
     most: u64,
     holds: Mutex<bool>,
 }
 
 impl LagHold {
-    /// For a reader that may be so many bytes behind.
+    /// Makes the hold of a reader that may be so many bytes behind.
     pub fn new(hold: Hold, most: u64) -> LagHold {
         LagHold { hold, most, holds: Mutex::new(false) }
     }
 
-    /// Bytes that the reader may be behind.
+    /// Returns the bytes that the reader may be behind.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Holds writes back, or lets them go on. To be called when the log has grown and when it has been read; `behind`
-    /// looks how many bytes wait. Returns whether that has changed, of which workers are told.
+    /// Holds writes back, or releases them. To be called when the log has grown and when it has been read; `behind`
+    /// returns how many bytes wait. Returns whether that has changed, so that workers must be notified.
     pub(crate) fn regulate(&self, pause: &Pause, saves: &PersistenceStatus, behind: impl FnOnce() -> u64) -> bool {
         let mut holds = self.holds.lock();
         let wanted = behind() > if *holds { self.most / 2 } else { self.most };

@@ -1,5 +1,4 @@
-//! What the server is at: whether it loads, saves, pauses or follows another one, and what commands may not run
-//! therefore.
+//! The state of the server: loading, saving, pauses, replication, and the commands that may not run therefore.
 //!
 //! In: the beginning and the end of each of these. Out: one word of reasons, which admission reads, and numbers for
 //! INFO. It knows nothing of keys, shards or files.

@@ -1,8 +1,8 @@
 //! Times in which clients do not write, or do nothing at all, and neither do expiry and eviction: CLIENT PAUSE, and
-//! what the server itself holds writes back for.
+//! holds of the server itself.
 //!
-//! What has to wait is part of the word that every command looks at
-//! ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)); here is why, and until when.
+//! Every command looks at one word ([`DenyReasons`](crate::status::deny_reasons::DenyReasons)), which says which
+//! commands have to wait; this module has the causes and the end.
 
 use crate::locks::sync::Mutex;
 use crate::status::deny_reasons::Paused;
@@ -10,20 +10,20 @@ use crate::status::persistence_status::PersistenceStatus;
 use crate::time::SteadyMs;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// What the server itself holds writes back for.
+/// Reason for which the server itself holds writes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// It is about to end, and replicas get what they lack.
+    /// The server is about to end, and replicas get the changes that they lack.
     Shutdown,
-    /// It hands its role to a replica.
+    /// The server hands its role to a replica.
     Failover,
-    /// It begins to follow another one: all that was written becomes part of the stream first.
+    /// The server begins to follow another one: all changes become part of the stream first.
     StepDown,
-    /// A node takes slots, and gets what it lacks of them.
+    /// A node takes slots, and gets the changes of them that it lacks.
     SlotMigration,
-    /// The data set is replaced by what a file has: it is saved before, or the log written.
+    /// The data set is replaced by a file's: it is saved before, or the log written.
     Reload,
-    /// Keys are sent to another server that do not rest otherwise.
+    /// Keys are sent to another server that change otherwise.
     Migrate,
     /// The log is far behind.
     Log,
@@ -57,7 +57,7 @@ impl Hold {
         }
     }
 
-    /// Whether nothing may be written then, for any reason: other servers, or a file, get all that there is.
+    /// Whether nothing may be written then, for any reason: other servers, or a file, get all of the data.
     fn is_strict(self) -> bool {
         matches!(self, Hold::Shutdown | Hold::Failover | Hold::StepDown | Hold::SlotMigration | Hold::Reload)
     }
@@ -70,11 +70,11 @@ pub struct Pause {
     causes: Mutex<Causes>,
 }
 
-/// Why there is a pause.
+/// Causes of a pause.
 struct Causes {
-    /// What clients have asked for.
+    /// Commands that clients have paused.
     called: Paused,
-    /// How many hold writes back, for each reason.
+    /// Number of holders of writes, for each reason.
     holds: [usize; Hold::ALL.len()],
 }
 
@@ -97,18 +97,18 @@ impl Pause {
         self.causes.lock().called != Paused::Nothing
     }
 
-    /// What the server itself holds writes back for, the first of several.
+    /// Returns the reason for which the server itself holds writes back, the first of several.
     pub fn held(&self) -> Option<Hold> {
         self.causes.lock().held().next()
     }
 
-    /// Whether nothing at all may be written: a client has asked for it, or replicas or a file get what there is.
+    /// Whether nothing at all may be written: a client has paused all, or replicas or a file get the data.
     pub fn is_strict(&self) -> bool {
         let causes = self.causes.lock();
         causes.called != Paused::Nothing || causes.held().any(Hold::is_strict)
     }
 
-    /// When it ends that clients have asked for, the greatest while it is only held.
+    /// Returns the end of the clients' pause, the greatest moment while writes are only held.
     pub fn until(&self) -> SteadyMs {
         SteadyMs(self.until.load(Ordering::Acquire))
     }
@@ -145,7 +145,7 @@ impl Pause {
         self.publish(saves, &causes, until);
     }
 
-    /// The causes are locked: one thread at a time.
+    /// Publishes the pause. The causes are locked: one thread at a time.
     fn publish(&self, saves: &PersistenceStatus, causes: &Causes, until: SteadyMs) {
         let held = if causes.held().next().is_some() { Paused::Writes } else { Paused::Nothing };
         self.until.store(until.0, Ordering::Release);

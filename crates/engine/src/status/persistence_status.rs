@@ -1,4 +1,4 @@
-//! What is known of saving and loading: for INFO and LASTSAVE, for those who would save at the same time, and for
+//! The state of saving and loading: for INFO and LASTSAVE, for threads that would save at the same time, and for
 //! commands that may not run meanwhile.
 
 use crate::locks::sync::{Mutex, MutexGuard};
@@ -11,50 +11,51 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ord
 /// The state of saving and loading.
 #[derive(Default)]
 pub struct PersistenceStatus {
-    /// Why commands may not run: [`DenyReasons`]. Every command reads it, so the numbers of a save that runs are on
-    /// other cache lines.
+    /// Reasons for which commands may not run: [`DenyReasons`]. Every command reads it, so the numbers of a running
+    /// save are on other cache lines.
     deny_reasons: CachePadded<AtomicU64>,
     running: AtomicBool,
-    /// One is to begin when the present one has ended.
+    /// Whether a save is to begin when the present one has ended.
     pub scheduled: AtomicBool,
-    /// Unix time in seconds of the last one that succeeded.
+    /// Unix time in seconds of the last save that succeeded.
     pub last_save: AtomicI64,
-    /// The same moment by the clock that never goes back, in milliseconds: save points count from it.
+    /// Time of the last save that succeeded by the clock that never goes back, in milliseconds: save points count from
+    /// it.
     pub saved_at: AtomicI64,
     /// The last attempt in the background, by that clock.
     pub tried_at: AtomicI64,
     failed: AtomicBool,
     cancelled: AtomicBool,
     skips_checksums: AtomicBool,
-    /// A signal has asked for the server's end, which has not begun.
+    /// Whether a signal has asked for the server's end, which has not begun.
     end_wanted: AtomicBool,
     /// The end while it is on its way.
     pub shutdown: ShutdownStatus,
-    /// Held by who ends the server; whether all is done for it.
+    /// Held by the thread that ends the server; whether everything is done for it.
     ended: Mutex<bool>,
-    /// The rewrite of the log is to end.
+    /// Whether the rewrite of the log is to end.
     rewrite_cancelled: AtomicBool,
-    /// The beginning of the one in the background by that clock; 0 for none.
+    /// The beginning of the present save in the background by that clock; 0 for none.
     pub started_at: AtomicI64,
-    /// Of the last one in the background, one more; 0 for none.
+    /// Duration of the last save in the background in seconds, plus one; 0 for none.
     seconds: AtomicI64,
     /// Saves that were begun.
     pub count: AtomicU64,
-    /// Changes that the last save has seen.
+    /// Changes that the last save contains.
     pub changes: AtomicU64,
-    /// Changes of what no shard has: of functions.
+    /// Changes of functions, which belong to no shard.
     pub elsewhere: AtomicU64,
-    /// Payloads of RESTORE and files whose packed values were searched for what their counts do not tell.
+    /// Payloads of RESTORE and files whose packed values were searched for errors that their counts do not show.
     pub sanitizations: AtomicU64,
     /// Saves and rewrites that were begun in the background: for each of them other servers fork.
     pub forks: AtomicU64,
-    /// Nanoseconds for which the last cut stopped everybody.
+    /// Nanoseconds for which the last cut stopped all commands.
     pub snapshot_nanos: AtomicU64,
-    /// How far the present save is.
+    /// Progress of the present save.
     pub progress: SaveProgress,
     /// The file that is read, or was read last.
     pub loading: Loading,
-    /// A thread is about to replace the data set.
+    /// Whether a thread is about to replace the data set.
     replacing: AtomicBool,
 }
 
@@ -68,7 +69,7 @@ impl Drop for ReplaceTurn<'_> {
     }
 }
 
-/// How far a save is.
+/// Progress of a save.
 #[derive(Default)]
 pub struct SaveProgress {
     /// Keys that were written.
@@ -77,14 +78,14 @@ pub struct SaveProgress {
     pub total: AtomicU64,
     /// Bytes of values that were written down before they were changed.
     pub copied: AtomicU64,
-    /// Those of the last save.
+    /// Bytes of values that the last save wrote down before they were changed.
     pub last_copied: AtomicU64,
-    /// The most of them that there were at once.
+    /// Most bytes of such values at once.
     pub copied_peak: AtomicU64,
 }
 
 impl SaveProgress {
-    /// Nothing is written any more.
+    /// Resets it when nothing is written any more.
     pub fn reset(&self) {
         [&self.keys, &self.total, &self.copied, &self.copied_peak].iter().for_each(|number| number.store(0, Relaxed));
     }
@@ -108,10 +109,10 @@ pub struct Loading {
 }
 
 impl PersistenceStatus {
-    /// Why commands may not run now.
+    /// Returns the reasons for which commands may not run now.
     #[inline]
     pub fn deny_reasons(&self) -> DenyReasons {
-        // Who sees an epoch sees what it began with.
+        // A thread that sees an epoch sees the state with which it began.
         DenyReasons(self.deny_reasons.load(Acquire))
     }
 
@@ -120,62 +121,62 @@ impl PersistenceStatus {
         (!self.replacing.swap(true, Acquire)).then(|| ReplaceTurn(&self.replacing))
     }
 
-    /// Whether the data set is being read.
+    /// Sets whether the data set is being read.
     pub fn set_loading(&self, on: bool) {
         self.set(DenyReasons::LOADING, on);
     }
 
-    /// Whether another data set is being read beside the one that is served.
+    /// Sets whether another data set is being read beside the one that is served.
     pub fn set_async_loading(&self, on: bool) {
         self.set(DenyReasons::ASYNC_LOADING, on);
     }
 
-    /// Whether writes are refused because saving fails.
+    /// Sets whether writes are refused because saving fails.
     pub fn refuse_writes(&self, on: bool) {
         self.set(DenyReasons::FAILED, on);
     }
 
-    /// Whether more memory is in use than `maxmemory` allows, and nothing can be evicted.
+    /// Sets whether more memory is in use than `maxmemory` allows, and nothing can be evicted.
     pub fn set_short_of_memory(&self, on: bool) {
         self.set(DenyReasons::SHORT_OF_MEMORY, on);
     }
 
-    /// Whether writes are refused because too few replicas follow.
+    /// Sets whether writes are refused because too few replicas follow.
     pub fn set_short_of_replicas(&self, on: bool) {
         self.set(DenyReasons::SHORT_OF_REPLICAS, on);
     }
 
-    /// Whether clients may not write because the server follows another one.
+    /// Sets whether clients may not write because the server follows another one.
     pub fn set_read_only_replica(&self, on: bool) {
         self.set(DenyReasons::READ_ONLY_REPLICA, on);
     }
 
-    /// Whether the server follows another one.
+    /// Sets whether the server follows another one.
     pub fn set_follows(&self, on: bool) {
         self.set(DenyReasons::FOLLOWS, on);
     }
 
-    /// Whether the server has lost the one that it follows, and is not to answer with what it has.
+    /// Sets whether the server has lost its primary, and is not to reply with its data.
     pub fn set_stale(&self, on: bool) {
         self.set(DenyReasons::STALE, on);
     }
 
-    /// Whether the server is a node of a cluster.
+    /// Sets whether the server is a node of a cluster.
     pub fn set_clustered(&self, on: bool) {
         self.set(DenyReasons::CLUSTERED, on);
     }
 
-    /// Whether there is a limit to memory.
+    /// Sets whether there is a limit to memory.
     pub fn set_limited(&self, on: bool) {
         self.set(DenyReasons::LIMITED, on);
     }
 
-    /// Whether too much waits in the mailbox of a worker.
+    /// Sets whether too much waits in the mailbox of a worker.
     pub fn set_congested(&self, on: bool) {
         self.set(DenyReasons::CONGESTED, on);
     }
 
-    /// Whether writes are refused because the log cannot be written.
+    /// Sets whether writes are refused because the log cannot be written.
     pub fn refuse_unlogged(&self, on: bool) {
         self.set(DenyReasons::UNLOGGED, on);
     }
@@ -189,7 +190,7 @@ impl PersistenceStatus {
         self.change(DenyReasons::WRITES_PAUSED | DenyReasons::ALL_PAUSED, reason);
     }
 
-    /// Something else has changed that commands are admitted by: the same reasons, in another epoch.
+    /// Begins an epoch with the same reasons, when another condition of admission has changed.
     pub fn begin_epoch(&self) {
         self.deny_reasons.fetch_add(DenyReasons::EPOCH, Release);
     }
@@ -198,21 +199,21 @@ impl PersistenceStatus {
         self.change(reason, if on { reason } else { 0 });
     }
 
-    /// Of the reasons `among` these are to hold.
+    /// Replaces the reasons `among` by `reasons`.
     fn change(&self, among: u64, reasons: u64) {
         let with = |word| DenyReasons(word).with(among, reasons).map(|new| new.0);
-        // Who changes nothing writes nothing.
+        // A call that changes nothing writes nothing.
         let _ = self.deny_reasons.fetch_update(Relaxed, Relaxed, with);
     }
 
-    /// Counts saves and what they cost anew (CONFIG RESETSTAT).
+    /// Resets the counts of saves and their costs (CONFIG RESETSTAT).
     pub fn reset_counts(&self) {
         [&self.count, &self.forks, &self.snapshot_nanos, &self.loading.errors]
             .iter()
             .for_each(|number| number.store(0, Relaxed));
     }
 
-    /// Takes the right to save; false while another save has it. `background`: when one in the background begins.
+    /// Takes the right to save; false while another save has it. `background`: its beginning, in the background.
     pub fn begin(&self, background: Option<SteadyMs>) -> bool {
         if self.running.swap(true, Relaxed) {
             return false;
@@ -227,7 +228,7 @@ impl PersistenceStatus {
         true
     }
 
-    /// Gives the right back. `changes`: what the file has of the changes, if it was written.
+    /// Releases the right. `changes`: changes that the file contains, if it was written.
     pub fn end(&self, now: UnixMs, steady: SteadyMs, changes: Option<u64>, cancelled: bool) {
         let began = self.started_at.swap(0, Relaxed);
         if began > 0 {
@@ -237,7 +238,7 @@ impl PersistenceStatus {
             self.note_saved(now, steady);
             self.changes.store(changes, Relaxed);
         }
-        // A client that waits for a save is told of its failure himself.
+        // A client that waits for a save gets the error itself.
         if changes.is_some() || began > 0 && !cancelled {
             self.failed.store(changes.is_none(), Relaxed);
         }
@@ -247,18 +248,18 @@ impl PersistenceStatus {
         self.running.store(false, Relaxed);
     }
 
-    /// The data set is on the disk since this moment, by both clocks.
+    /// Records that the data set is on the disk since this moment, by both clocks.
     pub fn note_saved(&self, now: UnixMs, steady: SteadyMs) {
         self.last_save.store(now.seconds(), Relaxed);
         self.saved_at.store(steady.0, Relaxed);
     }
 
-    /// Asks for the end of what is running: its next step, or the one who rests between two, sees it.
+    /// Asks the running save to end: its next step, or the thread that rests between two, sees it.
     pub fn cancel(&self) {
         self.cancelled.store(self.is_running(), Relaxed);
     }
 
-    /// Whether what is running is to end.
+    /// Whether the running save is to end.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
     }
@@ -268,7 +269,7 @@ impl PersistenceStatus {
         self.rewrite_cancelled.load(Relaxed)
     }
 
-    /// Says whether it is.
+    /// Sets whether the rewrite is to end.
     pub fn cancel_rewrite(&self, on: bool) {
         self.rewrite_cancelled.store(on, Relaxed);
     }
@@ -278,13 +279,13 @@ impl PersistenceStatus {
         self.end_wanted.store(true, Relaxed);
     }
 
-    /// Nothing may take back the end that was wanted, or has; false if none was.
+    /// Makes a requested end final; false if none was requested.
     pub fn settle_end(&self) -> bool {
         self.end_wanted.swap(false, Relaxed)
     }
 
-    /// The right to end the server, and whether all has been done for its end. Waits while another thread has the
-    /// right.
+    /// Returns the right to end the server, and whether everything has been done for its end. Waits while another
+    /// thread has the right.
     pub fn end_turn(&self) -> MutexGuard<'_, bool> {
         self.ended.lock()
     }
@@ -294,12 +295,12 @@ impl PersistenceStatus {
         self.end_wanted.load(Relaxed)
     }
 
-    /// Checksums of files and dumps are not looked at (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
+    /// Sets whether checksums of files and dumps are skipped (DEBUG SET-SKIP-CHECKSUM-VALIDATION).
     pub fn skip_checksums(&self, on: bool) {
         self.skips_checksums.store(on, Relaxed);
     }
 
-    /// Whether checksums are not looked at.
+    /// Whether checksums are skipped.
     pub fn skips_checksums(&self) -> bool {
         self.skips_checksums.load(Relaxed)
     }
@@ -319,7 +320,7 @@ impl PersistenceStatus {
         self.failed.load(Relaxed)
     }
 
-    /// Seconds that the last save in the background took.
+    /// Returns the seconds that the last save in the background took.
     pub fn last_seconds(&self) -> Option<i64> {
         Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
     }

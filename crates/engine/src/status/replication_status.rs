@@ -1,5 +1,5 @@
-//! What is known of replication: whose replica the server is, what its data set's history is called and how long it is,
-//! and who follows it. For INFO, ROLE, WAIT and admission; the threads that replicate write it.
+//! The state of replication: the primary of the server, the name and the length of its data set's history, and its
+//! replicas. For INFO, ROLE, WAIT and admission; the threads that replicate write it.
 
 use crate::clients::waiters::Ticket;
 use crate::error::{Error, Word};
@@ -24,27 +24,27 @@ pub struct PrimaryAddress {
 }
 
 impl PrimaryAddress {
-    /// What clients are told that follow redirections.
+    /// Returns the error for clients that follow redirections.
     pub fn redirect(&self) -> Error {
         Error::Redirect(Word::of(&self.host), Word::of(self.port.to_string()))
     }
 }
 
-/// How far the link to the primary is, as ROLE names it.
+/// State of the link to the primary, as ROLE names it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LinkState {
     /// There is no primary.
     #[default]
     None,
-    /// It is to be connected.
+    /// It has to be connected.
     Connect,
     /// The connection is under way.
     Connecting,
-    /// Both sides tell each other who they are.
+    /// Both sides introduce themselves.
     Handshake,
-    /// The snapshot comes.
+    /// The snapshot arrives.
     Sync,
-    /// Changes come.
+    /// Changes arrive.
     Connected,
 }
 
@@ -65,19 +65,19 @@ impl LinkState {
 /// The link to the primary, in numbers.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStatus {
-    /// How far it is.
+    /// Its state.
     pub state: LinkState,
     /// Unix time in milliseconds of the last bytes from the primary.
     pub last_io: SteadyMs,
-    /// Unix time in milliseconds since when it is down.
+    /// Unix time in milliseconds since which it is down.
     pub down_since: SteadyMs,
-    /// The data set is what the history says, up to its offset: it can be gone on with.
+    /// Whether the data set is the history's, up to its offset, so that the stream can be resumed.
     pub can_resume: bool,
     /// The database that the stream has selected.
     pub stream_db: u32,
-    /// Bytes of the primary's stream that have come, applied or not.
+    /// Bytes of the primary's stream that have arrived, applied or not.
     pub read_offset: u64,
-    /// Bytes of the snapshot that is coming: all, if they are known, and those that have come.
+    /// Bytes of the snapshot that is coming: all, if they are known, and the ones that have arrived.
     pub sync_total: Option<u64>,
     /// See above.
     pub sync_read: u64,
@@ -87,19 +87,19 @@ pub struct LinkStatus {
     pub buffered_peak: u64,
 }
 
-/// How far a replica is, as INFO names it.
+/// State of a replica, as INFO names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ReplicaState {
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     WaitBgsave,
-    /// It gets one.
+    /// The replica gets a snapshot.
     SendBulk,
-    /// It gets changes, and a snapshot before them over another connection.
+    /// The replica gets changes, and a snapshot before them over another connection.
     BgTransfer,
-    /// It got a snapshot for another connection.
+    /// The replica got a snapshot for another connection.
     RdbTransmitted,
-    /// It gets changes.
+    /// The replica gets changes.
     Online,
 }
 
@@ -116,42 +116,42 @@ impl ReplicaState {
     }
 }
 
-/// A replica of this server, as others see it.
+/// A replica of this server, as INFO and ROLE show it.
 #[derive(Debug)]
 pub struct ReplicaInfo {
     /// Its client's number.
     pub client: u64,
     /// Its address.
     pub ip: String,
-    /// The port that it has named; 0 without.
+    /// The port that it announced; 0 without.
     pub port: u16,
-    /// Its snapshot is for another connection.
+    /// Whether its snapshot is for another connection.
     pub is_rdb_channel: bool,
-    /// That one has not asked for the stream behind it yet, which is kept for it.
+    /// Whether that one has not asked yet for the stream behind it, which is retained for it.
     pub awaits_psync: AtomicBool,
-    /// It has asked for a snapshot and nothing else.
+    /// Whether it has asked for a snapshot alone.
     pub wants_only_rdb: bool,
-    /// Its version, as a number for each part, if it has told.
+    /// Its version, as a number for each part, if it announced one.
     pub version: Option<[u32; 3]>,
     /// The name of its node, in a cluster.
     pub node: Option<String>,
     state: AtomicU8,
-    /// The stream's offset that it has acknowledged, and had synced in its log.
+    /// The stream's offset that it has acknowledged, and synced in its log.
     pub acked: AtomicU64,
     /// See above.
     pub synced: AtomicU64,
-    /// The same as lengths of the change log.
+    /// The acknowledged and the synced offset as lengths of the change log.
     pub acked_log: AtomicU64,
     /// See above.
     pub synced_log: AtomicU64,
-    /// When it was heard of last, by the clock that never goes back, in milliseconds.
+    /// Time of its last message, by the clock that never goes back, in milliseconds.
     pub acked_at: AtomicI64,
     /// Bytes of the stream that it has still to be sent.
     pub pending: AtomicU64,
 }
 
 impl ReplicaInfo {
-    /// One that waits for a snapshot.
+    /// Makes a replica that waits for a snapshot.
     pub fn new(client: u64, ip: String, said: &Handshake, now: SteadyMs) -> Self {
         ReplicaInfo {
             client,
@@ -172,7 +172,7 @@ impl ReplicaInfo {
         }
     }
 
-    /// How far it is.
+    /// Returns its state.
     pub fn state(&self) -> ReplicaState {
         match self.state.load(Relaxed) {
             0 => ReplicaState::WaitBgsave,
@@ -192,7 +192,7 @@ impl ReplicaInfo {
         }
     }
 
-    /// It is so far now.
+    /// Sets its state.
     pub fn set_state(&self, state: ReplicaState) {
         self.state.store(state as u8, Relaxed);
     }
@@ -202,37 +202,37 @@ impl ReplicaInfo {
         self.state() == ReplicaState::Online
     }
 
-    /// Whether it carries out CLUSTER SETSLOT: those up to 7.2 refuse it.
+    /// Whether it carries out CLUSTER SETSLOT: versions up to 7.2 refuse it.
     pub fn takes_slot_orders(&self) -> bool {
         self.version.is_some_and(|version| version > [7, 2, 255])
     }
 
-    /// Seconds since it was heard of.
+    /// Returns the seconds since its last message.
     pub fn lag(&self, now: SteadyMs) -> i64 {
         now.since(SteadyMs(self.acked_at.load(Relaxed))) / 1000
     }
 }
 
-/// A client that waits until so many replicas have what it wrote.
+/// A client that waits until so many replicas have its writes.
 pub struct ReplicaWait {
     /// The change log's length after its last write.
     pub offset: u64,
     /// How many replicas.
     pub replicas: usize,
-    /// They must have synced it (WAITAOF), and so must the own log if this is true.
+    /// Whether they must have synced it (WAITAOF), and the own log too if this is true.
     pub durable: Option<bool>,
-    /// How many have it by now.
+    /// Replicas that have it by now.
     pub acked: Arc<AtomicI64>,
-    /// What is due when they have it.
+    /// Action when they have it.
     pub end: AckedEnd,
-    /// Who waits.
+    /// Ticket of the waiting client.
     pub ticket: Arc<Ticket>,
 }
 
-/// What a client gets when enough replicas have what it waits for.
+/// Result that a client gets when enough replicas have its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AckedEnd {
-    /// Their number.
+    /// The number of replicas.
     Reply,
     /// Its command runs again.
     RunAgain,
@@ -241,24 +241,24 @@ pub enum AckedEnd {
 /// Numbers of the backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BacklogStatus {
-    /// There is one.
+    /// Whether there is a backlog.
     pub is_active: bool,
     /// The number of its first byte; the stream's first byte is 1.
     pub first: u64,
     /// Bytes in it.
     pub len: u64,
-    /// All bytes that are kept of the stream, for the backlog and for replicas that are behind.
+    /// All bytes that are retained of the stream, for the backlog and for replicas that are behind.
     pub memory: u64,
 }
 
-/// How often replicas were synchronized, and how; and what was moved to other servers and from them.
+/// Counts of synchronizations, by kind, and bytes that were moved to other servers and from them.
 #[derive(Debug, Default)]
 pub struct SyncCounts {
     /// With a snapshot.
     pub full: AtomicU64,
     /// From the backlog.
     pub partial_ok: AtomicU64,
-    /// With a snapshot although less was asked for.
+    /// With a snapshot although the replica asked for less.
     pub partial_err: AtomicU64,
     /// Bytes that were sent to replicas.
     pub output_bytes: AtomicU64,
@@ -271,7 +271,7 @@ pub struct SyncCounts {
 }
 
 impl SyncCounts {
-    /// Counts anew.
+    /// Resets the counts.
     pub fn reset(&self) {
         let syncs = [&self.full, &self.partial_ok, &self.partial_err];
         let bytes = [&self.output_bytes, &self.input_bytes, &self.slot_import_bytes, &self.slot_export_bytes];
@@ -284,9 +284,9 @@ pub struct ReplicationStatus {
     history: Mutex<History>,
     /// Bytes of the stream so far.
     offset: AtomicU64,
-    /// The change log's length that they are of, where it is the stream's source.
+    /// The change log's length up to which the stream has it, where it is the stream's source.
     framed: AtomicU64,
-    /// A thread makes it of the change log now.
+    /// Whether a thread makes it of the change log now.
     is_framing: AtomicBool,
     primary: Mutex<Option<PrimaryAddress>>,
     is_replica: AtomicBool,
@@ -298,7 +298,7 @@ pub struct ReplicationStatus {
     /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
     for_replicas: AtomicU64,
     waits: Mutex<Vec<ReplicaWait>>,
-    /// The role on its way to a replica. Who changes the primary for its sake has this lock, and takes
+    /// The failover to a replica. A thread that changes the primary because of it holds this lock, and takes
     /// [`applying`](Self::applying) after it.
     pub failover: Mutex<Failover>,
     /// Held while a part of the primary's stream is applied and counted, and while a snapshot begins: so the snapshot
@@ -308,15 +308,14 @@ pub struct ReplicationStatus {
     pub counts: SyncCounts,
     /// Snapshots for replicas that are being written.
     pub snapshots: AtomicU64,
-    /// Unix time in milliseconds when the log was last told that the primary's commands are applied though the disk
-    /// fails.
+    /// Unix time in milliseconds of the last warning that the primary's commands are applied though the disk fails.
     pub disk_told_at: AtomicI64,
-    /// The process stops itself beside a snapshot for replicas that has begun, and before it asks for the stream behind
-    /// one that comes over another connection (DEBUG PAUSE-AFTER-FORK).
+    /// Whether the process stops itself beside a snapshot for replicas that has begun, and before it asks for the
+    /// stream behind one that arrives over another connection (DEBUG PAUSE-AFTER-FORK).
     pub stops_after_fork: AtomicBool,
-    /// Seconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
+    /// Seconds for which the stream behind a snapshot is retained for the connection that is to ask for it.
     pub grace: AtomicI64,
-    /// What is acknowledged by replicas.
+    /// State of acknowledged writes.
     pub acknowledgement: Acknowledgement,
 }
 
@@ -347,28 +346,28 @@ impl Default for ReplicationStatus {
     }
 }
 
-/// A new name for a history.
+/// Returns a new name for a history.
 pub fn new_id() -> ReplicationId {
     ReplicationId::of(fastrand::u128(..), fastrand::u32(..))
 }
 
 impl ReplicationStatus {
-    /// What the data set's history is called.
+    /// Returns the names of the data set's history.
     pub fn history(&self) -> History {
         *self.history.lock()
     }
 
-    /// Changes what it is called.
+    /// Changes the names of the history.
     pub fn update_history(&self, change: impl FnOnce(&mut History)) {
         change(&mut self.history.lock());
     }
 
-    /// Bytes of the stream so far: what this primary has made, or what this replica has applied.
+    /// Returns the bytes of the stream so far: made by this primary, or applied by this replica.
     pub fn offset(&self) -> u64 {
         self.offset.load(Relaxed)
     }
 
-    /// The same of what the data set has: nothing while a replica has none of its primary's yet.
+    /// Returns the offset of the data set: 0 while a replica has no data of its primary's yet.
     pub fn data_offset(&self) -> u64 {
         let has_data = !self.is_replica() || {
             let link = self.link();
@@ -377,37 +376,37 @@ impl ReplicationStatus {
         if has_data { self.offset() } else { 0 }
     }
 
-    /// Whether a replica has data of a history that others know. One that was started without any, and was never
-    /// synchronized, has not.
+    /// Whether a replica has data of a history that other servers know. A replica that was started without any, and was
+    /// never synchronized, has not.
     pub fn has_history(&self) -> bool {
         let link = self.link();
         let was_synchronized = link.down_since.0 != 0 || self.offset() > 0;
         self.is_replica() && (link.state == LinkState::Connected || link.can_resume && was_synchronized)
     }
 
-    /// The stream is so long now.
+    /// Sets the length of the stream.
     pub fn set_offset(&self, offset: u64) {
         self.offset.store(offset, Relaxed);
     }
 
-    /// The same of a stream that is made of the change log: it has it up to `framed`.
+    /// Sets the length of a stream that is made of the change log, and the length `framed` of the log that it contains.
     pub fn set_framed(&self, offset: u64, framed: u64) {
         self.offset.store(offset, Relaxed);
         self.framed.store(framed, Release);
         self.is_framing.store(true, Release);
     }
 
-    /// The stream is not made of the change log, or there is none.
+    /// Records that the stream is not made of the change log, or that there is none.
     pub fn end_framing(&self) {
         self.is_framing.store(false, Release);
     }
 
-    /// Up to where the stream has the change log, while it is made of it.
+    /// Returns the length up to which the stream has the change log, while it is made of it.
     pub fn framed(&self) -> Option<u64> {
         self.is_framing.load(Acquire).then(|| self.framed.load(Acquire))
     }
 
-    /// Whether the stream's offset counts what the change log had when it was so long.
+    /// Whether the stream's offset includes the first `log` bytes of the change log.
     pub fn counts(&self, log: u64) -> bool {
         self.framed.load(Acquire) >= log
     }
@@ -418,12 +417,12 @@ impl ReplicationStatus {
         self.is_replica.load(Relaxed)
     }
 
-    /// The server that this one follows.
+    /// Returns the server that this one follows.
     pub fn primary(&self) -> Option<PrimaryAddress> {
         self.primary.lock().clone()
     }
 
-    /// The server follows this one from now on, or nobody. What commands are admitted by is the caller's.
+    /// Sets the server that this one follows, or none. The admission of commands is left to the caller.
     pub fn set_primary(&self, primary: Option<PrimaryAddress>) {
         let mut held = self.primary.lock();
         self.is_replica.store(primary.is_some(), Relaxed);
@@ -431,33 +430,33 @@ impl ReplicationStatus {
         self.generation.fetch_add(1, Release);
     }
 
-    /// How often [`set_primary`](Self::set_primary) was called: whether a link is still the wanted one. Who asks while
-    /// it has [`applying`](Self::applying) knows that it stays so as long as it has it.
+    /// Returns how often [`set_primary`](Self::set_primary) was called: whether a link is still the wanted one. The
+    /// number stays the same for as long as the caller holds [`applying`](Self::applying).
     pub fn generation(&self) -> u64 {
         self.generation.load(Acquire)
     }
 
-    /// How the link to the primary is.
+    /// Returns the state of the link to the primary.
     pub fn link(&self) -> LinkStatus {
         self.link.lock().clone()
     }
 
-    /// Changes what is known of it.
+    /// Changes the state of the link.
     pub fn update_link(&self, change: impl FnOnce(&mut LinkStatus)) {
         change(&mut self.link.lock());
     }
 
-    /// Who follows this server, in the order in which they came.
+    /// Returns the replicas of this server, in the order in which they came.
     pub fn replicas(&self) -> Vec<Arc<ReplicaInfo>> {
         self.replicas.lock().clone()
     }
 
-    /// One more follows.
+    /// Adds a replica.
     pub fn add_replica(&self, replica: &Arc<ReplicaInfo>) {
         self.replicas.lock().push(Arc::clone(replica));
     }
 
-    /// This client follows no longer.
+    /// Removes a replica.
     pub fn remove_replica(&self, client: u64) {
         self.replicas.lock().retain(|replica| replica.client != client);
     }
@@ -468,18 +467,19 @@ impl ReplicationStatus {
         replicas.iter().any(|replica| replica.client == client && replica.awaits_psync.load(Relaxed))
     }
 
-    /// How many such clients there are.
+    /// Returns how many such clients there are.
     pub fn waiting_psync(&self) -> usize {
         self.replicas.lock().iter().filter(|replica| replica.awaits_psync.load(Relaxed)).count()
     }
 
-    /// Replicas that get changes and were heard of within so many seconds; any time if there is no limit.
+    /// Returns the number of replicas that get changes and whose last message is at most so many seconds old; any age
+    /// if there is no limit.
     pub fn good_replicas(&self, max_lag: i64, now: SteadyMs) -> usize {
         let is_good = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.lag(now) <= max_lag;
         self.replicas.lock().iter().filter(is_good).count()
     }
 
-    /// Replicas that have the change log up to an offset; `durable`: on their disks.
+    /// Returns the number of replicas that have the change log up to an offset; `durable`: on their disks.
     pub fn count_acked(&self, offset: u64, durable: bool) -> usize {
         let acked = |replica: &ReplicaInfo| match durable {
             true => replica.synced_log.load(Relaxed),
@@ -488,36 +488,36 @@ impl ReplicationStatus {
         self.replicas.lock().iter().filter(|replica| replica.is_online() && acked(replica) >= offset).count()
     }
 
-    /// Numbers of the backlog.
+    /// Returns the numbers of the backlog.
     pub fn backlog(&self) -> BacklogStatus {
         *self.backlog.lock()
     }
 
-    /// They are these now. `size`: how many bytes are wanted.
+    /// Sets the numbers of the backlog. `size`: how many bytes are wanted.
     pub fn set_backlog(&self, backlog: BacklogStatus, size: u64) {
         let for_replicas = if self.replicas.lock().is_empty() { 0 } else { backlog.memory.saturating_sub(size) };
         self.for_replicas.store(for_replicas, Relaxed);
         *self.backlog.lock() = backlog;
     }
 
-    /// Bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
+    /// Returns the bytes that the stream takes up beyond the wanted size of the backlog, for replicas that are behind.
     pub fn kept_for_replicas(&self) -> u64 {
         self.for_replicas.load(Relaxed)
     }
 
-    /// A client waits for replicas. Those whose clients are gone go.
+    /// Adds a client that waits for replicas. Waits of disconnected clients are removed.
     pub fn add_wait(&self, wait: ReplicaWait) {
         let mut waits = self.waits.lock();
         waits.retain(|wait| wait.ticket.is_waiting());
         waits.push(wait);
     }
 
-    /// Whether anybody waits for replicas.
+    /// Whether any client waits for replicas.
     pub fn has_waits(&self) -> bool {
         !self.waits.lock().is_empty()
     }
 
-    /// Takes out those whose wait has ended.
+    /// Takes out the waits that have ended.
     pub fn take_waits(&self, has_ended: impl FnMut(&mut ReplicaWait) -> bool) -> Vec<ReplicaWait> {
         self.waits.lock().extract_if(.., has_ended).collect()
     }

@@ -1,9 +1,9 @@
-//! The server's end while it is on its way: replicas get what they lacked first, for a while.
+//! The server's shutdown while it is on its way: replicas get the changes that they lack first, for a while.
 
 use crate::locks::sync::Mutex;
 use crate::time::SteadyMs;
 
-/// How far it is.
+/// Phase of a shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Phase {
     /// The server does not end.
@@ -11,7 +11,7 @@ enum Phase {
     None,
     /// Replicas are waited for, until this time at most.
     Waiting(SteadyMs),
-    /// What is left to do is being done.
+    /// The rest of the work is being done.
     Ending,
     /// All is done.
     Ended,
@@ -20,20 +20,20 @@ enum Phase {
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct ShutdownStatus {
-    /// How many ends have begun, and how far the last one is.
+    /// Number of shutdowns that have begun, and the phase of the last one.
     state: Mutex<(u64, Phase)>,
 }
 
-/// Who ends the server: one at a time.
+/// The right to end the server, which one thread has at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShutdownTurn(u64);
 
 impl ShutdownStatus {
-    /// An end begins that waits until then at most.
+    /// Begins a shutdown that waits until then at most.
     ///
     /// # Errors
     ///
-    /// The one that there is already, done or not.
+    /// The turn of the present shutdown, done or not.
     pub fn begin(&self, until: SteadyMs) -> Result<ShutdownTurn, ShutdownTurn> {
         let mut state = self.state.lock();
         if state.1 != Phase::None {
@@ -43,13 +43,13 @@ impl ShutdownStatus {
         Ok(ShutdownTurn(state.0))
     }
 
-    /// Whether it still waits: nobody has taken it back.
+    /// Whether it still waits, and was not cancelled.
     pub fn waits(&self, turn: ShutdownTurn) -> bool {
         let state = self.state.lock();
         state.0 == turn.0 && matches!(state.1, Phase::Waiting(_))
     }
 
-    /// It has waited for long enough; false if it was taken back before.
+    /// Ends its wait; false if it was cancelled before.
     #[must_use]
     pub fn go_on(&self, turn: ShutdownTurn) -> bool {
         let mut state = self.state.lock();
@@ -60,7 +60,7 @@ impl ShutdownStatus {
         waits
     }
 
-    /// It has failed.
+    /// Records that it has failed.
     pub fn fail(&self, turn: ShutdownTurn) {
         let mut state = self.state.lock();
         if state.0 == turn.0 {
@@ -68,7 +68,7 @@ impl ShutdownStatus {
         }
     }
 
-    /// All is done.
+    /// Records that everything is done.
     pub fn finish(&self, turn: ShutdownTurn) {
         let mut state = self.state.lock();
         if state.0 == turn.0 {
@@ -76,12 +76,12 @@ impl ShutdownStatus {
         }
     }
 
-    /// Whether all is done.
+    /// Whether everything is done.
     pub fn has_ended(&self) -> bool {
         self.state.lock().1 == Phase::Ended
     }
 
-    /// Takes it back, if it waits.
+    /// Cancels it, if it waits.
     pub fn abort(&self) -> bool {
         let mut state = self.state.lock();
         let waits = matches!(state.1, Phase::Waiting(_));
@@ -91,13 +91,13 @@ impl ShutdownStatus {
         waits
     }
 
-    /// The end that is on its way and not done.
+    /// Returns the shutdown that is on its way and not done.
     pub fn present(&self) -> Option<ShutdownTurn> {
         let state = self.state.lock();
         (!matches!(state.1, Phase::None | Phase::Ended)).then_some(ShutdownTurn(state.0))
     }
 
-    /// Until when it waits, if it does.
+    /// Returns the moment up to which it waits, if it does.
     pub fn waiting_until(&self) -> Option<SteadyMs> {
         match self.state.lock().1 {
             Phase::Waiting(until) => Some(until),

@@ -180,7 +180,7 @@ impl BigHash {
         })
     }
 
-    /// Begins a walk over the fields that are not over now.
+    /// Begins a walk over the fields that have not expired now.
     pub(super) fn begin_walk(&mut self, now: u64) -> Arc<TableSnapshotIterator> {
         self.walks.begin(TableSnapshotIterator::new(now))
     }
@@ -190,7 +190,7 @@ impl BigHash {
         walk.piece(max, |at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
-    /// Begins a sweep over all fields, of which those before position `next` are done.
+    /// Begins a sweep over all fields, of which the ones before position `next` are done.
     pub(super) fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -204,7 +204,7 @@ impl BigHash {
         sweep.step(|at, visit| self.table.scan(at, |entry| visit(seen(entry))), show)
     }
 
-    /// A field is about to be written or to go.
+    /// Notifies walks that a field is about to be written or removed.
     #[cold]
     fn tell_walks(&mut self, name: &[u8], hash: u64) {
         let table = &self.table;
@@ -234,7 +234,7 @@ impl BigHash {
         self.table.drain_step(max)
     }
 
-    /// Bytes on the heap, by the size of the first `samples` fields.
+    /// Returns the bytes on the heap, by the size of the first `samples` fields.
     pub(super) fn memory_usage(&self, samples: usize) -> usize {
         let block = |entry: &Field| {
             let long = if let ValueRef::Payload(long) = entry.value() { long.len() } else { 0 };
@@ -279,7 +279,7 @@ impl Clone for BigHash {
 }
 
 impl BigHash {
-    /// A copy; `each` is called for each field.
+    /// Makes a copy; `each` is called for each field.
     pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
         let mut copy = BigHash::default();
         for field in self.iter() {

@@ -8,16 +8,16 @@
 //! ```
 //!
 //! A hash leaves the small form when it would have more fields than [`Limits`] allow, a name or value longer than they
-//! allow, or a field with an expiry; it never goes back. All of that is what Valkey does, so that OBJECT ENCODING
-//! answers the same.
+//! allow, or a field with an expiry; it never goes back. Valkey does the same, so that OBJECT ENCODING has the same
+//! reply.
 //!
 //! Reading is done through a [`View`], because a small hash may lie in the block of its key.
 //!
 //! # Time
-//! The hash reads no clock: callers say what time it is, in the unit of the expiries (milliseconds). A field whose
-//! expiry is not after `now` has expired: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and
-//! writing to it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out. `now`
-//! = 0 shows everything.
+//! The hash reads no clock: callers pass the time, in the unit of the expiries (milliseconds). A field whose expiry is
+//! not after `now` has expired: [`get`](View::get), [`visit`](View::visit) and the rest do not show it, and writing to
+//! it is like adding it. It stays in [`len`](View::len) until [`pop_due`](Hash::pop_due) takes it out. `now` = 0 shows
+//! everything.
 
 mod big;
 #[cfg(test)]
@@ -43,12 +43,12 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// What becomes of a field's expiry when its value is written.
+/// Treatment of a field's expiry when its value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldTtl {
     /// The field does not expire.
     Clear,
-    /// It stays what it was.
+    /// The expiry stays.
     Keep,
     /// Unix time in milliseconds.
     At(u64),
@@ -64,12 +64,12 @@ impl FieldTtl {
     }
 }
 
-/// What [`Hash::set`] did.
+/// Result of [`Hash::set`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// There was no such field.
     Added,
-    /// The same, in the place of one that had expired.
+    /// The field took the place of one that had expired.
     AddedOverDue,
     /// The field has another value now.
     Replaced,
@@ -96,7 +96,7 @@ impl Default for Hash {
 }
 
 impl Hash {
-    /// A copy; `each` is called for each field of a table.
+    /// Makes a copy; `each` is called for each field of a table.
     pub fn copy(&self, each: impl FnMut()) -> Hash {
         Hash(match &self.0 {
             Small(pack) => Small(pack.clone()),
@@ -105,13 +105,13 @@ impl Hash {
     }
 
     /// Takes over fields and values in turns; None if they do not come in pairs. The caller makes sure that no field
-    /// comes twice, and asks for the limits ([`reserve`](Self::reserve)).
+    /// comes twice, and checks the limits ([`reserve`](Self::reserve)).
     pub fn from_listpack(pack: Listpack) -> Option<Hash> {
         pack.len().is_multiple_of(2).then_some(Hash(Small(pack)))
     }
 
-    /// What a small hash can be kept as that is not longer than `max` bytes: see [`View::packed`] and
-    /// [`unpacked`](Self::unpacked).
+    /// Returns the bytes in which a small hash can be stored if they are not longer than `max`: see [`View::packed`]
+    /// and [`unpacked`](Self::unpacked).
     #[inline]
     pub fn packed(&self, max: usize) -> Option<&[u8]> {
         match &self.0 {
@@ -120,32 +120,32 @@ impl Hash {
         }
     }
 
-    /// The hash that [`packed`](Self::packed) gave the bytes of.
+    /// Makes the hash whose bytes [`packed`](Self::packed) returned.
     pub fn unpacked(bytes: &[u8]) -> Hash {
         Hash(Small(Listpack::from_body(bytes)))
     }
 
-    /// The hash, for reading.
+    /// Returns the hash, for reading.
     #[inline]
     pub fn view(&self) -> View<'_> {
         View::from(self)
     }
 
-    /// Asks for the memory that lookups of these fields will read.
+    /// Prefetches the memory that lookups of these fields will read.
     pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Big(big) = &self.0 {
             big.prefetch(names);
         }
     }
 
-    /// The earliest expiry of a field.
+    /// Returns the earliest expiry of a field.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
         self.view().next_expiry()
     }
 
     /// Leaves the small form if it would not take so many more fields, the longest name or value having `longest` bytes
-    /// and all together `total`: a caller that adds several at once says so before the first.
+    /// and all together `total`: a caller that adds several at once calls it before the first.
     pub fn reserve(&mut self, fields: usize, longest: usize, total: usize, limits: Limits) {
         if let Small(pack) = &self.0
             && (fields > limits.fields || longest > limits.bytes || !pack.has_room(total))
@@ -162,14 +162,14 @@ impl Hash {
         }
     }
 
-    /// What room was made for is there.
+    /// Ends the reservation: the fields have come.
     pub fn settle(&mut self) {
         if let Big(big) = &mut self.0 {
             big.settle();
         }
     }
 
-    /// Writes a field's value. [`reserve`](Self::reserve) has been asked before.
+    /// Writes a field's value, after a call of [`reserve`](Self::reserve).
     #[inline]
     pub fn set(&mut self, name: &[u8], value: &[u8], ttl: FieldTtl, now: u64, limits: Limits) -> Written {
         if matches!(ttl, FieldTtl::At(_)) || name.len() > limits.bytes || value.len() > limits.bytes {
@@ -197,7 +197,7 @@ impl Hash {
         }
     }
 
-    /// Removes a field; false if it is missing or over.
+    /// Removes a field; false if it is missing or expired.
     pub fn remove(&mut self, name: &[u8], now: u64) -> bool {
         match &mut self.0 {
             Small(pack) => {
@@ -234,14 +234,14 @@ impl Hash {
         }
     }
 
-    /// Begins a walk over the fields that are not over now, which shows what there is at this moment whatever changes
-    /// later; None of a small hash, which may become a large one meanwhile.
+    /// Begins a walk over the fields that have not expired now, which shows them as they are at this moment whatever
+    /// changes later; None of a small hash, which may become a large one meanwhile.
     pub fn begin_walk(&mut self, now: u64) -> Option<Arc<TableSnapshotIterator>> {
         if let Big(big) = &mut self.0 { Some(big.begin_walk(now)) } else { None }
     }
 
-    /// Begins a sweep over all fields, also those that have expired, of which those before position `next` are done;
-    /// None of a small hash.
+    /// Begins a sweep over all fields, expired ones included, of which the ones before position `next` are done; None
+    /// of a small hash.
     pub fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -255,17 +255,17 @@ impl Hash {
         if let Big(big) = &self.0 { big.sweep_step(sweep, show) } else { true }
     }
 
-    /// How full its table is, if it is one.
+    /// Returns how full its table is, if it is one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Big(big) = &self.0 { Some(big.table_stats()) } else { None }
     }
 
-    /// The listpack, in the form in which it goes to disk.
+    /// Returns the listpack, in the form in which it goes to disk.
     pub fn as_listpack(&self) -> Option<&Listpack> {
         if let Small(pack) = &self.0 { Some(pack) } else { None }
     }
 
-    /// Bytes on the heap, by the size of the first `samples` fields.
+    /// Returns the bytes on the heap, by the size of the first `samples` fields.
     pub fn memory_usage(&self, samples: usize) -> usize {
         match &self.0 {
             Small(pack) => pack.memory_usage(),
@@ -273,7 +273,7 @@ impl Hash {
         }
     }
 
-    /// How many allocations there are to be freed, about.
+    /// Returns how many allocations there are to be freed, about.
     pub fn free_effort(&self) -> usize {
         match &self.0 {
             Small(_) => 1,
@@ -310,7 +310,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Whether an expiry's time has come.
+/// Whether an expiry has passed.
 fn is_due(expiry: Option<u64>, now: u64) -> bool {
     expiry.is_some_and(|at| at <= now)
 }

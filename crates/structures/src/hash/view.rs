@@ -30,7 +30,7 @@ impl<'a> From<&'a Hash> for View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The small hash that [`Hash::packed`] gave the bytes of.
+    /// Makes the view of a small hash from the bytes that [`Hash::packed`] returned.
     #[inline]
     pub fn packed(bytes: &'a [u8]) -> Self {
         View(Small(Elements::of(bytes)))
@@ -42,7 +42,7 @@ impl<'a> View<'a> {
         matches!(self.0, Small(_))
     }
 
-    /// Number of fields, those included that have expired and are still there.
+    /// Returns the number of fields, including expired ones that are still there.
     #[inline]
     pub fn len(self) -> usize {
         match self.0 {
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Number of fields that have not expired.
+    /// Returns the number of fields that have not expired.
     pub fn live_len(self, now: u64) -> usize {
         match self.0 {
             Small(_) => self.len(),
@@ -68,13 +68,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// A field's value; None for one that has expired by `now`.
+    /// Returns a field's value; None for one that has expired by `now`.
     #[inline]
     pub fn get(self, name: &[u8], now: u64) -> Option<Item<'a>> {
         self.find(name, now).map(|(value, _)| value)
     }
 
-    /// A field's value and expiry.
+    /// Returns a field's value and expiry.
     #[inline]
     pub fn find(self, name: &[u8], now: u64) -> Option<(Item<'a>, Option<u64>)> {
         match self.0 {
@@ -91,7 +91,7 @@ impl<'a> View<'a> {
         self.find(name, now).is_some()
     }
 
-    /// The earliest expiry of a field.
+    /// Returns the earliest expiry of a field.
     #[inline]
     pub fn next_expiry(self) -> Option<u64> {
         match self.0 {
@@ -100,7 +100,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many fields have an expiry.
+    /// Returns how many fields have an expiry.
     pub fn volatile_len(self) -> usize {
         match self.0 {
             Small(_) => 0,
@@ -108,7 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Every field with its value and expiry, also those that have expired.
+    /// Shows every field with its value and expiry, expired ones included.
     pub fn visit_all(self, mut show: impl FnMut(Item<'a>, Item<'a>, Option<u64>)) {
         match self.0 {
             Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value, None)),
@@ -119,8 +119,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// [`visit_all`](View::visit_all) in steps, of a hash that does not change meanwhile: shows some, and says where to
-    /// go on.
+    /// Does [`visit_all`](View::visit_all) in steps, for a hash that does not change meanwhile: shows some fields, and
+    /// returns the position of the next step.
     pub fn scan_all(self, at: u64, mut show: impl FnMut(Item<'_>, Item<'_>, Option<u64>)) -> Option<u64> {
         match self.0 {
             Small(_) => {
@@ -137,7 +137,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Shows all fields that are not over, in no particular order.
+    /// Shows all fields that have not expired, in no particular order.
     pub fn visit(self, now: u64, mut show: impl FnMut(Item<'a>, Item<'a>)) {
         match self.0 {
             Small(pack) => pairs(pack).for_each(|(name, value)| show(name, value)),
@@ -148,9 +148,9 @@ impl<'a> View<'a> {
         }
     }
 
-    /// One step of a walk that begins at 0: shows the fields, those that have expired left out, up to the place that it
-    /// returns, where to go on; None at the end. A field that is there during the whole walk is shown. `from`: do not
-    /// show again what lies before; only for a walk whose places were all returned by this.
+    /// Does one step of a walk that begins at 0: shows the fields that have not expired, up to the position that it
+    /// returns, where the next step begins; None at the end. A field that is there during the whole walk is shown.
+    /// `from`: leave out fields before it; only for a walk whose positions were all returned by this.
     pub fn scan(self, at: u64, from: u64, now: u64, mut show: impl FnMut(Item<'_>, Item<'_>)) -> Option<u64> {
         match self.0 {
             // A walk that came from the large form has seen some part of this; all of it is shown.
@@ -180,7 +180,7 @@ impl<'a> View<'a> {
         big.walk_piece(walk, max, |name, value| show(Item::Bytes(name), Item::Bytes(value)))
     }
 
-    /// A field chosen by `random`, a uniformly distributed number; it may be over, in which case it is not shown.
+    /// Returns a field chosen by `random`, a uniformly distributed number; None if it has expired.
     pub fn random(self, random: u64, now: u64) -> Option<(Item<'a>, Item<'a>)> {
         match self.0 {
             Small(pack) => {
@@ -191,7 +191,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The name of the encoding, as clients know it.
+    /// Returns the name of the encoding, as clients know it.
     pub fn encoding(self) -> &'static str {
         match self.0 {
             Small(_) => "listpack",

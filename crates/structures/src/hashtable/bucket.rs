@@ -8,11 +8,11 @@
 //!                      |
 //!                      bit 7: chained
 //! ```
-//! - A tag of 0 says that the slot is empty; any other is taken from the entry's hash. All nine are compared at once.
+//! - A tag of 0 marks an empty slot; any other is taken from the entry's hash. All nine are compared at once.
 //! - Slot `i` is read as the 8 bytes at `8 + 6 * i`, shifted right by 16: that never reaches outside of the line.
 //! - A chained line gives its slot 8 (tag 0) to a pointer to the next line, which it owns.
 //!
-//! A chain is kept so that inserting and removing touch no more than its first two lines and the removed slot:
+//! A chain has a shape in which inserting and removing touch no more than its first two lines and the removed slot:
 //!
 //! ```text
 //!   home: 8 entries ---> 1 to 8 entries ---> 8 entries ---> ... ---> 9 entries
@@ -46,7 +46,7 @@ const _: () = {
 #[repr(C, align(64))]
 pub(super) struct Bucket([u8; LINE]);
 
-/// Where an entry lies in a chain: the number of lines before its own, and its slot.
+/// Place of an entry in a chain: the number of lines before its own, and its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ChainSlot {
     pub(super) depth: usize,
@@ -56,7 +56,7 @@ pub(super) struct ChainSlot {
 /// An entry taken out of a chain.
 pub(super) struct TakenEntry {
     pub(super) bits: u64,
-    /// The chain became one line shorter.
+    /// Whether the chain became one line shorter.
     pub(super) line_freed: bool,
 }
 
@@ -87,7 +87,7 @@ impl Iterator for Slots {
     }
 }
 
-/// The tag of a hash: its low 8 bits, made nonzero.
+/// Returns the tag of a hash: its low 8 bits, made nonzero.
 #[inline]
 pub(super) fn tag_of(hash: u64) -> u8 {
     (hash as u8).max(1)
@@ -97,19 +97,19 @@ pub(super) fn tag_of(hash: u64) -> u8 {
 impl Bucket {
     pub(super) const EMPTY: Bucket = Bucket([0; LINE]);
 
-    /// The slots that carry this tag.
+    /// Returns the slots that carry this tag.
     #[inline]
     pub(super) fn matches(&self, tag: u8) -> Slots {
         Slots(equal_bytes(&self.0, tag) & ALL_SLOTS)
     }
 
-    /// The slots that hold an entry.
+    /// Returns the slots that hold an entry.
     #[inline]
     pub(super) fn used(&self) -> Slots {
         Slots(!self.matches(0).0 & ALL_SLOTS)
     }
 
-    /// The first slot that could take an entry.
+    /// Returns the first slot that could take an entry.
     #[inline]
     fn vacant(&self) -> Option<usize> {
         // The first zero byte is where the subtraction first borrows. Scalar, see `first_tags`.
@@ -121,8 +121,9 @@ impl Bucket {
         (self.0[LINK] == 0 && !self.is_chained()).then_some(LINK)
     }
 
-    /// All tags but the last. Changes of tags read and write these as one word: a resize fills a bucket with one entry
-    /// after the other, and a load that is wider than the store before it would wait for that store to reach the cache.
+    /// Returns all tags but the last. Changes of tags read and write these as one word: a resize fills a bucket with
+    /// one entry after the other, and a load that is wider than the store before it would wait for that store to reach
+    /// the cache.
     #[inline]
     fn first_tags(&self) -> u64 {
         u64::from_le_bytes(self.0[..LINK].try_into().expect("8 bytes"))
@@ -139,7 +140,7 @@ impl Bucket {
         }
     }
 
-    /// The 48 bits in a slot: a handle's if the slot is in use.
+    /// Returns the 48 bits in a slot: a handle's if the slot is in use.
     #[inline]
     pub(super) fn bits(&self, slot: usize) -> u64 {
         let start = HANDLES - 2 + HANDLE_SIZE * slot;
@@ -169,7 +170,7 @@ impl Bucket {
         (tag, self.bits(slot))
     }
 
-    /// The tag in a slot.
+    /// Returns the tag in a slot.
     #[inline]
     pub(super) fn tag(&self, slot: usize) -> u8 {
         self.0[..SLOTS][slot]
@@ -198,7 +199,7 @@ impl Bucket {
         self.0[META] & CHAINED != 0
     }
 
-    /// The next line of the chain.
+    /// Returns the next line of the chain.
     #[inline]
     pub(super) fn child(&self) -> Option<&Bucket> {
         if !self.is_chained() {
@@ -239,7 +240,7 @@ impl Bucket {
 
 /// A chain, seen from its home line.
 impl Bucket {
-    /// The number of entries.
+    /// Returns the number of entries.
     pub(super) fn chain_len(&self) -> usize {
         self.lines().map(|line| line.used().count()).sum()
     }
@@ -249,13 +250,13 @@ impl Bucket {
         std::iter::successors(Some(self), |line| line.child())
     }
 
-    /// The handles of all entries.
+    /// Returns the handles of all entries.
     #[inline]
     pub(super) fn chain_bits(&self) -> impl Iterator<Item = u64> {
         self.lines().flat_map(|line| line.used().map(|slot| line.bits(slot)))
     }
 
-    /// The bits at a place, if it exists and is in use.
+    /// Returns the bits at a place, if it exists and is in use.
     #[inline]
     pub(super) fn bits_at(&self, place: ChainSlot) -> Option<u64> {
         let mut line = self;
@@ -342,7 +343,7 @@ impl Bucket {
         true
     }
 
-    /// The handle that `pop` would take.
+    /// Returns the handle that `pop` would take.
     #[inline]
     pub(super) fn peek(&self) -> Option<u64> {
         self.used().next().map(|slot| self.bits(slot))
@@ -371,7 +372,7 @@ impl Bucket {
     }
 }
 
-/// A bit for each of the first 16 bytes that equals `byte`; the caller masks those that are tags.
+/// Returns a bit for each of the first 16 bytes that equals `byte`; the caller masks the ones that are tags.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn equal_bytes(line: &[u8; LINE], byte: u8) -> u32 {
@@ -386,7 +387,7 @@ fn equal_bytes(line: &[u8; LINE], byte: u8) -> u32 {
 #[cfg(not(target_arch = "x86_64"))]
 use equal_bytes_portable as equal_bytes;
 
-/// The same for the first nine bytes, eight of them at once in a 64-bit word.
+/// Returns a bit for each of the first nine bytes that equals `byte`, eight of them at once in a 64-bit word.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[inline(always)]
 fn equal_bytes_portable(line: &[u8; LINE], byte: u8) -> u32 {

@@ -20,7 +20,7 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Bytes of the smallest page.
 const PAGE: usize = 4 << 10;
 
-/// What an array without buckets points to, so that looking something up in it needs no special case.
+/// The bucket of an array without buckets, so that a lookup needs no special case.
 static NO_BUCKET: Bucket = Bucket::EMPTY;
 
 pub(super) struct BucketArray {
@@ -41,7 +41,7 @@ impl BucketArray {
         BucketArray { start: NonNull::from_ref(&NO_BUCKET), len: 0, mapping: None }
     }
 
-    /// `len` empty buckets.
+    /// Makes `len` empty buckets.
     pub(super) fn new(len: usize) -> Self {
         if len == 0 {
             return Self::empty();
@@ -60,7 +60,7 @@ impl BucketArray {
         }
     }
 
-    /// `None` if the kernel refuses, which it can do for lack of mappings when there is memory.
+    /// Maps the memory; `None` if the kernel refuses, which it can do for lack of mappings when there is memory.
     fn mapped(len: usize, bytes: usize) -> Option<Self> {
         let mut map = MmapMut::map_anon(bytes).ok()?;
         // A mapping begins at a page, which is aligned enough for a line.
@@ -77,13 +77,13 @@ impl BucketArray {
         self.len
     }
 
-    /// Where the first bucket is.
+    /// Returns the address of the first bucket.
     #[inline]
     pub(super) fn address(&self) -> usize {
         self.start.as_ptr().addr()
     }
 
-    /// The bucket that this hash belongs to, or an empty one if the array has none.
+    /// Returns the bucket that this hash belongs to, or an empty one if the array has none.
     #[inline]
     pub(super) fn home(&self, hash: u64) -> &Bucket {
         let i = index(hash, self.len);
@@ -124,9 +124,9 @@ impl BucketArray {
         (self.address() + i * LINE).is_multiple_of(PAGE)
     }
 
-    /// Asks for huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not
+    /// Requests huge pages, which save lookups in large tables a miss in the TLB. To be called when all is in use, not
     /// at first: the kernel then collects them in the background. A first touch that has to find and zero a huge page
-    /// was measured to take up to 5 ms on a virtual machine.
+    /// can take milliseconds on a virtual machine.
     pub(super) fn settle(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(mapping) = &self.mapping {
@@ -155,8 +155,8 @@ impl BucketArray {
         }
     }
 
-    /// Bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use until it is
-    /// given back, other memory always.
+    /// Returns the bytes in use if no bucket from `touched` on was ever used: mapped memory counts from its first use
+    /// until it is given back, other memory always.
     pub(super) fn memory_usage(&self, touched: usize) -> usize {
         match &self.mapping {
             Some(mapping) => touched.min(self.len) * LINE - mapping.released,

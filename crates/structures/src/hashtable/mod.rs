@@ -42,9 +42,9 @@
 //!
 //! # Scanning
 //! A [`scan`](HashTable::scan) cursor is a position. One step at `p` visits everything in the bucket that covers `p`
-//! and returns `q`, where that bucket's range ends: the next bucket's first position, or in the new array the
+//! and returns `q`, the end of that bucket's range: the next bucket's first position, or in the new array the
 //! frontier's position if that comes first. So it has visited every entry with a position in `p..q`: all of these live
-//! in that bucket (those before the frontier in the new one, those behind it in the old one). A whole scan covers
+//! in that bucket (entries before the frontier in the new one, entries behind it in the old one). A whole scan covers
 //! `0..2^48` by such ranges without a gap. An entry never changes its position, whatever is resized in between, hence
 //! an entry that is present from the first to the last step is visited at least once. It can be visited twice, as a
 //! step visits the entries before `p` in its bucket too.
@@ -102,7 +102,7 @@ struct Counts {
 
 // SAFETY: the table owns its memory and its entries alone, and nothing in it is bound to a thread except for the `T`s.
 unsafe impl<T: TaggedPointer + Send> Send for HashTable<T> {}
-// SAFETY: through a shared table one only reads its memory and gets shared references to `T`s.
+// SAFETY: callers of a shared table only read its memory and get shared references to `T`s.
 unsafe impl<T: TaggedPointer + Sync> Sync for HashTable<T> {}
 
 /// A shared reference to an entry.
@@ -146,7 +146,7 @@ impl<T: TaggedPointer> Default for HashTable<T> {
 
 /// Lookups.
 impl<T: TaggedPointer> HashTable<T> {
-    /// An empty table, which has allocated nothing.
+    /// Makes an empty table, which has allocated nothing.
     pub const fn new() -> Self {
         HashTable {
             new: BucketArray::empty(),
@@ -159,7 +159,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.counts.entries
@@ -171,7 +171,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.len() == 0
     }
 
-    /// The entry with this hash for which `eq` holds.
+    /// Returns the entry with this hash for which `eq` holds.
     #[inline]
     pub fn find(&self, hash: u64, mut eq: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let tag = tag_of(hash);
@@ -187,8 +187,8 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Where the entry with this hash lies for which `eq` holds: for a caller that looks at it first and decides then
-    /// what to do, without searching again.
+    /// Returns the place of the entry with this hash for which `eq` holds: for a caller that looks at it first and
+    /// decides then how to change it, without searching again.
     #[inline]
     pub fn slot_ref(&self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<SlotRef> {
         let (place, _) = self.locate(hash, eq)?;
@@ -196,7 +196,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(SlotRef::new(moved, index(hash, self.array(hash).len()), place))
     }
 
-    /// The entry at a slot. The table must not have been changed since, or it may be another one or none.
+    /// Returns the entry at a slot. The table must not have been changed since, or it may be another one or none.
     #[inline]
     pub fn at(&self, slot_ref: SlotRef) -> Option<Ref<'_, T>> {
         let array = if slot_ref.moved() { &self.new } else { &self.old };
@@ -204,7 +204,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(self.borrow(bits))
     }
 
-    /// The same, to be changed.
+    /// Returns the entry at a slot, to be changed. The table must not have been changed since.
     #[inline]
     pub fn at_mut(&mut self, slot_ref: SlotRef) -> Option<OccupiedEntry<'_, T>> {
         let array = if slot_ref.moved() { &mut self.new } else { &mut self.old };
@@ -212,29 +212,29 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(OccupiedEntry::new(array.at_mut(slot_ref.bucket()), &mut self.counts, slot_ref.place(), bits))
     }
 
-    /// The entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the hash.
-    /// `pred` is asked about every entry of a bucket, also those at other positions.
+    /// Returns the entry at this [`position`] for which `pred` holds, for a caller that does not know the rest of the
+    /// hash. `pred` is asked about every entry of a bucket, also those at other positions.
     pub fn find_at_position(&self, position: u64, mut pred: impl FnMut(&T) -> bool) -> Option<Ref<'_, T>> {
         let home = self.home(position << 16);
         self.prefetch_entries(home);
         home.chain_bits().map(|bits| self.borrow(bits)).find(|entry| pred(entry))
     }
 
-    /// First step of a batch of lookups: asks for the bucket to be loaded.
+    /// First step of a batch of lookups: prefetches the bucket.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch(self.home(hash));
     }
 
-    /// What [`BucketHint::prefetch`] needs to know of this table now.
+    /// Returns the hint by which [`BucketHint::prefetch`] finds the buckets of this table.
     #[inline]
     pub fn bucket_hint(&self) -> BucketHint {
         let hinted = |array: &BucketArray| HintedArray { start: array.address(), len: array.len() };
         BucketHint { new: hinted(&self.new), old: hinted(&self.old), frontier: self.frontier_position }
     }
 
-    /// Second step of a batch of lookups, when the bucket has had time to arrive: where an entry with this hash may be.
-    /// The bucket's next line is asked for, if there is one.
+    /// Second step of a batch of lookups, when the bucket has had time to arrive: returns the place where an entry with
+    /// this hash may be. Prefetches the bucket's next line, if there is one.
     #[inline]
     pub fn entry_hint(&self, hash: u64) -> EntryHint<T> {
         let line = self.home(hash);
@@ -248,13 +248,13 @@ impl<T: TaggedPointer> HashTable<T> {
         EntryHint { bits, goes_on: child.is_some(), table: PhantomData }
     }
 
-    /// Asks for the entries to be loaded that a lookup with this hash will compare, those of the bucket's first line.
+    /// Prefetches the entries that a lookup with this hash will compare, in the bucket's first line.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         self.entry_hint(hash).prefetch();
     }
 
-    /// The same for the lines behind the first one, of which the next should be there.
+    /// Prefetches the entries of the lines behind the first one, of which the next should be there.
     pub fn prefetch_chain(&self, hash: u64) {
         let mut line = self.home(hash);
         while let Some(child) = line.child() {
@@ -263,7 +263,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// An entry chosen by `random`, a uniformly distributed number.
+    /// Returns an entry chosen by `random`, a uniformly distributed number.
     ///
     /// Every entry is equally likely, with two exceptions: one in a chain of `c` > 18 entries is chosen 18/c times as
     /// often as others (with a sound hash and resizing not stopped, fewer than one entry in a thousand is in such a
@@ -292,15 +292,15 @@ impl<T: TaggedPointer> HashTable<T> {
         home.chain_bits().nth(pick).map(|bits| self.borrow(bits))
     }
 
-    /// One step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
-    /// returns where to go on, or `None` at the end. See the module's documentation for what is guaranteed.
+    /// Does one step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
+    /// returns the position of the next step, or `None` at the end. See the module's documentation for the guarantees.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         self.for_each_in_bucket(position << 16, &mut visit);
         Some(next).filter(|next| *next < POSITIONS)
     }
 
-    /// The same, but of the entries only those whose hashes are of this [class]. Others are not read.
+    /// Does one step of a scan that visits only entries whose hashes are of this [class]. Others are not read.
     pub fn scan_class(&self, position: u64, class: u8, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         let mut line = Some(self.home(position << 16));
@@ -313,7 +313,7 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(next).filter(|next| *next < POSITIONS)
     }
 
-    /// Where the bucket ends that covers `position`; None where there is none.
+    /// Returns the end of the bucket that covers `position`; None where there is none.
     fn after(&self, position: u64) -> Option<u64> {
         if position >= POSITIONS || self.new.len() == 0 {
             return None;
@@ -335,17 +335,17 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// All entries in no particular order.
+    /// Returns all entries in no particular order.
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { table: self, unit: 0, line: None, slots: Slots::NONE }
     }
 
-    /// The number of buckets, of both arrays while resizing.
+    /// Returns the number of buckets, of both arrays while resizing.
     pub fn bucket_count(&self) -> usize {
         self.new.len() + self.old.len()
     }
 
-    /// Bytes on the heap for the table itself, without what its handles point to.
+    /// Returns the bytes on the heap for the table itself, without what its handles point to.
     pub fn memory_usage(&self) -> usize {
         let new = self.new.memory_usage(self.touched());
         let old = self.old.memory_usage(self.old.len());
@@ -368,7 +368,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.array(hash).home(hash)
     }
 
-    /// The array that an entry with this hash is in.
+    /// Returns the array that an entry with this hash is in.
     #[inline]
     fn array(&self, hash: u64) -> &BucketArray {
         if position(hash) < self.frontier_position { &self.new } else { &self.old }
@@ -389,13 +389,13 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// The number of buckets that can have entries: numbered with the old ones from the frontier on first, then the new
-    /// ones up to the frontier's position.
+    /// Returns the number of buckets that can have entries: numbered with the old ones from the frontier on first, then
+    /// the new ones up to the frontier's position.
     fn units(&self) -> usize {
         self.unmoved() + self.touched()
     }
 
-    /// How many new buckets can have entries.
+    /// Returns how many new buckets can have entries.
     fn touched(&self) -> usize {
         buckets_before(self.frontier_position, self.new.len()).min(self.new.len())
     }
@@ -412,7 +412,7 @@ impl<T: TaggedPointer> HashTable<T> {
 
 /// Changes.
 impl<T: TaggedPointer> HashTable<T> {
-    /// The entry with this hash for which `eq` holds, to be changed. Does no resizing.
+    /// Returns the entry with this hash for which `eq` holds, to be changed. Does no resizing.
     #[inline(always)]
     pub fn find_mut(&mut self, hash: u64, eq: impl FnMut(&T) -> bool) -> Option<OccupiedEntry<'_, T>> {
         let (place, bits) = self.locate(hash, eq)?;
@@ -420,8 +420,8 @@ impl<T: TaggedPointer> HashTable<T> {
         Some(OccupiedEntry::new(home, counts, place, bits))
     }
 
-    /// The place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives the hash
-    /// of any entry, and is used if an insertion has to resize.
+    /// Returns the place of the entry with this hash for which `eq` holds, whether there is one or not. `hasher` gives
+    /// the hash of any entry, and is used if an insertion has to resize.
     ///
     /// Should `hasher` panic, entries of one bucket may be hidden until the resize has moved it.
     #[inline]
@@ -440,7 +440,7 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Adds an entry, of which the caller knows that no equal one is present.
+    /// Adds an entry; the caller knows that no equal one is present.
     pub fn insert_unique(&mut self, hash: u64, value: T, hasher: impl Fn(&T) -> u64) -> Ref<'_, T> {
         self.before_insert(&hasher);
         let bits = value.into_bits();
@@ -480,7 +480,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.drain_each(max, drop)
     }
 
-    /// The same for a caller that wants the entries.
+    /// Drains the table as [`drain_step`](Self::drain_step), for a caller that wants the entries.
     pub fn drain_each(&mut self, max: usize, mut take: impl FnMut(T)) -> bool {
         for _ in 0..max.max(1) {
             if self.is_freeable() {
@@ -504,7 +504,7 @@ impl<T: TaggedPointer> HashTable<T> {
         self.new.len() == 0
     }
 
-    /// The home of a hash, in a table that has buckets, and the counts to keep.
+    /// Returns the home of a hash, in a table that has buckets, and the counts to keep.
     #[inline(always)]
     fn home_mut(&mut self, hash: u64) -> (&mut Bucket, &mut Counts) {
         let array = if position(hash) < self.frontier_position { &mut self.new } else { &mut self.old };
@@ -517,7 +517,8 @@ impl<T: TaggedPointer> HashTable<T> {
         self.locate_in(self.home(hash), |line| line.matches(tag), &mut eq)
     }
 
-    /// Place and bits of the first entry in a chain, among those that `candidates` selects, for which `eq` holds.
+    /// Returns place and bits of the first entry in a chain, among the ones that `candidates` selects, for which `eq`
+    /// holds.
     #[inline(always)]
     fn locate_in(
         &self,
@@ -562,7 +563,7 @@ pub struct Iter<'a, T: TaggedPointer> {
     /// The bucket that comes after `line`'s chain.
     unit: usize,
     line: Option<&'a Bucket>,
-    /// What is left of `line`.
+    /// Slots of `line` that are left.
     slots: Slots,
 }
 
@@ -600,13 +601,13 @@ impl<'a, T: TaggedPointer> IntoIterator for &'a HashTable<T> {
     }
 }
 
-/// A number below `len` (0 if that is 0) from the high bits of a random one.
+/// Returns a number below `len` (0 if that is 0) from the high bits of a random one.
 #[inline]
 fn scale(random: u64, len: usize) -> usize {
     ((u128::from(random) * len as u128) >> 64) as usize
 }
 
-/// The next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
+/// Returns the next of a sequence of random numbers that begins with a random one (the finalizer of SplitMix64).
 fn scramble(state: u64) -> u64 {
     let mut mixed = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

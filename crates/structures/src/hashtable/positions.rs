@@ -8,7 +8,7 @@ pub const POSITIONS: u64 = 1 << 48;
 /// The bits of a hash that are not part of its position.
 pub(super) const LOW_BITS: u64 = 0xffff;
 
-/// The part of a hash that says where its entry lies: the top 48 bits.
+/// Returns the part of a hash that says where its entry lies: the top 48 bits.
 #[inline]
 pub const fn position(hash: u64) -> u64 {
     hash >> 16
@@ -23,30 +23,30 @@ pub fn class(hash: u64) -> u8 {
     class_of_tag(tag_of(hash))
 }
 
-/// The class of every hash with this tag.
+/// Returns the class of every hash with this tag.
 #[inline]
 pub(super) fn class_of_tag(tag: u8) -> u8 {
     tag % CLASSES
 }
 
-/// The bucket of `len` that covers this hash's position. Below `len`, or 0 if that is 0.
+/// Returns the bucket of `len` that covers this hash's position. Below `len`, or 0 if that is 0.
 #[inline]
 pub(super) fn index(hash: u64, len: usize) -> usize {
     ((u128::from(hash & !LOW_BITS) * len as u128) >> 64) as usize
 }
 
-/// Where bucket `i` of `len` begins: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
+/// Returns the beginning of bucket `i` of `len`: the least position whose index is `i`. [`POSITIONS`] for `i == len`.
 #[inline]
 pub(super) fn first_position(i: usize, len: usize) -> u64 {
     const SMALL: usize = 1 << 15;
     if i < SMALL && len < SMALL {
-        // The same in 64 bits, whose division is several times faster.
+        // 64 bits give the same result, and their division is several times faster.
         return (i as u64 * POSITIONS).div_ceil(len as u64);
     }
     (i as u128 * u128::from(POSITIONS)).div_ceil(len as u128) as u64
 }
 
-/// How many buckets of `len` begin before `position`.
+/// Returns how many buckets of `len` begin before `position`.
 #[inline]
 pub(super) fn buckets_before(position: u64, len: usize) -> usize {
     // All up to the one that covers the position before.

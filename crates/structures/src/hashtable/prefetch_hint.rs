@@ -1,4 +1,4 @@
-//! Where a lookup is going to read, for a caller that asks for the memory some time before it looks.
+//! Hints of the memory that a lookup is going to read, for a caller that prefetches it some time before.
 
 use std::marker::PhantomData;
 
@@ -6,11 +6,11 @@ use super::bucket::LINE;
 use super::positions::{index, position};
 use crate::tagged_pointer::{TaggedPointer, prefetch};
 
-/// Where a table's buckets lie, or lay a moment ago: enough to ask for one ahead of a lookup without touching the
+/// Place of a table's buckets, now or a moment ago: enough to prefetch one ahead of a lookup without touching the
 /// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct BucketHint {
-    /// The array of positions below the frontier, and that of all others.
+    /// The array of positions below the frontier.
     pub new: HintedArray,
     /// The array of all other positions.
     pub old: HintedArray,
@@ -28,7 +28,7 @@ pub struct HintedArray {
 }
 
 impl BucketHint {
-    /// Asks for the bucket of this hash. If the hint is out of date, the wrong memory is asked for, which harms
+    /// Prefetches the bucket of this hash. If the hint is out of date, the wrong memory is prefetched, which harms
     /// nothing.
     #[inline]
     pub fn prefetch(self, hash: u64) {
@@ -42,7 +42,7 @@ impl BucketHint {
     }
 }
 
-/// Where the entry with some hash is likely to be, or was a moment ago.
+/// Likely place of the entry with some hash, now or a moment ago.
 #[derive(Debug)]
 pub struct EntryHint<T> {
     /// A handle's, or 0.
@@ -56,7 +56,7 @@ impl<T: TaggedPointer> EntryHint<T> {
     /// No entry is likely, and there are no more lines.
     pub const NOWHERE: EntryHint<T> = EntryHint { bits: 0, goes_on: false, table: PhantomData };
 
-    /// Asks for the entry, of which only the address counts: it may be gone.
+    /// Prefetches the entry by its address: it may be gone.
     #[inline(always)]
     pub fn prefetch(&self) {
         if self.bits != 0 {
@@ -64,7 +64,7 @@ impl<T: TaggedPointer> EntryHint<T> {
         }
     }
 
-    /// No entry of the bucket's first line is likely, and there are more lines
+    /// Whether no entry of the bucket's first line is likely, and there are more lines
     /// ([`prefetch_chain`](super::HashTable::prefetch_chain)).
     #[inline]
     pub fn is_further(&self) -> bool {

@@ -17,12 +17,12 @@ pub const MOVES_PER_OPERATION: usize = 2;
 const TOUCHED_AHEAD: usize = 4;
 
 /// Hundredths of entries per bucket above which a table grows, below which it shrinks, and which either aims at. Chains
-/// keep the memory per entry nearly constant above a mean of 7.8, while lookups get longer; 5.85 is what makes growth a
-/// factor of 4/3.
+/// keep the memory per entry nearly constant above a mean of 7.8, while lookups get longer; 5.85 makes growth a factor
+/// of 4/3.
 const GROW_ABOVE: usize = 780;
 const SHRINK_BELOW: usize = 200;
 const AIM: usize = 585;
-/// The same for a table whose entries are counted before they come.
+/// Hundredths of entries per bucket of a table whose entries are counted before they come.
 const AIM_RESERVED: usize = 690;
 
 /// Arrays of so many buckets together are freed at once when the last entry goes.
@@ -128,7 +128,8 @@ impl<T: TaggedPointer> HashTable<T> {
         }
     }
 
-    /// Asks for what later moves need: the entries of the bucket two moves ahead, and the line of that four ahead.
+    /// Prefetches memory for later moves: the entries of the bucket two moves ahead, and the line of the one four
+    /// ahead.
     fn prefetch_after(&self, frontier: usize) {
         if frontier + 2 < self.old.len() {
             let soon = self.old.at(frontier + 2);

@@ -1,10 +1,10 @@
-//! Where an entry was found, to come back to it without another search.
+//! A reference to a found entry, to return to it without another search.
 
 use std::num::NonZeroU64;
 
 use super::bucket::ChainSlot;
 
-/// Where an entry was found, in one word, so that callers keep and copy it in a register.
+/// A reference to a found entry, in one word, so that callers hold and copy it in a register.
 ///
 /// ```text
 ///   bit 63     28      6      2     1   0

@@ -6,7 +6,7 @@ use super::bucket::{Bucket, ChainSlot};
 use super::{Counts, HashTable, Ref};
 use crate::tagged_pointer::TaggedPointer;
 
-/// What [`HashTable::entry`] found.
+/// Result of [`HashTable::entry`].
 pub enum TableEntry<'a, T: TaggedPointer, H> {
     /// There is an entry.
     Occupied(OccupiedEntry<'a, T>),
@@ -26,7 +26,7 @@ pub struct OccupiedEntry<'a, T: TaggedPointer> {
 }
 
 impl<'a, T: TaggedPointer> OccupiedEntry<'a, T> {
-    /// `bits` are those at `place` in the chain of `home`, which belongs to a table of `T`.
+    /// `bits` are the ones at `place` in the chain of `home`, which belongs to a table of `T`.
     #[inline]
     pub(super) fn new(home: &'a mut Bucket, counts: &'a mut Counts, place: ChainSlot, bits: u64) -> Self {
         // SAFETY: the slot's bits are those of a `T` that the table owns, and the table is borrowed exclusively for as
@@ -35,7 +35,7 @@ impl<'a, T: TaggedPointer> OccupiedEntry<'a, T> {
         OccupiedEntry { home, counts, place, bits, value }
     }
 
-    /// The entry.
+    /// Returns the entry.
     #[inline]
     pub fn get(&self) -> &T {
         &self.value
@@ -54,8 +54,8 @@ impl<'a, T: TaggedPointer> OccupiedEntry<'a, T> {
         self.update(|present| std::mem::replace(present, value))
     }
 
-    /// Takes the entry out of the table. Does no resizing: that is left to the next insertion, [`HashTable::remove`] or
-    /// [`HashTable::step`].
+    /// Takes the entry out of the table. Does no resizing: the next insertion, [`HashTable::remove`] or
+    /// [`HashTable::step`] does it.
     #[inline]
     pub fn remove(self) -> T {
         let taken = self.home.remove(self.place);

@@ -1,5 +1,5 @@
 //! Tests of the table as a whole: against a standard map, under good and bad hash functions, with operations that
-//! panic, and of what it promises about work, memory and scans.
+//! panic, and of its promises about work, memory and scans.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -107,7 +107,8 @@ impl Subject {
         self.table.find(self.hashing.hash(key), |item| item.key == key).map(|item| item.value.get())
     }
 
-    /// What is asked for ahead of a lookup of this key, which is there, is what the lookup reads.
+    /// Checks that the memory prefetched ahead of a lookup of this key, which is there, is the memory that the lookup
+    /// reads.
     fn check_hints(&self, key: u64) {
         let (table, hash) = (&self.table, self.hashing.hash(key));
         let home = table.home(hash);
@@ -252,7 +253,7 @@ proptest! {
         prop_assert_eq!(Arc::strong_count(&token), 1);
     }
 
-    /// Keys 1000.. are present from the first to the last step of a scan; those below come and go between the steps, in
+    /// Keys 1000.. are present from the first to the last step of a scan; lower keys come and go between the steps, in
     /// numbers that resize the table both ways.
     #[test]
     fn a_scan_returns_everything_that_stays(

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   byte 0    byte 1    byte 2
-//!   11000000  22221111  33333322      (the digit of each bit: which register it belongs to)
+//!   11000000  22221111  33333322      (the digit of each bit: the register that it belongs to)
 //! ```
 
 /// Raises a register to `value`; true if it was lower.

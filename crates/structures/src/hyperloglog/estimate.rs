@@ -5,7 +5,7 @@ use super::header::{REGISTERS, RUN_BITS};
 /// 1 / (2 ln 2)
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// The estimate for a sketch of which `histogram[v]` registers hold `v`.
+/// Returns the estimate for a sketch of which `histogram[v]` registers hold `v`.
 pub(super) fn cardinality(histogram: &[u32; 64]) -> u64 {
     let m = REGISTERS as f64;
     let mut z = m * tau((m - f64::from(histogram[RUN_BITS + 1])) / m);
@@ -16,7 +16,7 @@ pub(super) fn cardinality(histogram: &[u32; 64]) -> u64 {
     (ALPHA * m * m / z).round() as u64
 }
 
-/// The correction for registers that are full.
+/// Returns the correction for registers that are full.
 fn tau(mut x: f64) -> f64 {
     if x == 0.0 || x == 1.0 {
         return 0.0;
@@ -33,7 +33,7 @@ fn tau(mut x: f64) -> f64 {
     }
 }
 
-/// The correction for registers that are empty.
+/// Returns the correction for registers that are empty.
 fn sigma(mut x: f64) -> f64 {
     if x == 1.0 {
         return f64::INFINITY;

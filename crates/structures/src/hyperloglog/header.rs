@@ -12,7 +12,7 @@ pub(super) const HEADER: usize = 16;
 pub(super) const PACKED_LEN: usize = REGISTERS * 6 / 8;
 /// Bytes of a dense sketch.
 pub(super) const DENSE_LEN: usize = HEADER + PACKED_LEN;
-/// Where the encoding is.
+/// Place of the encoding.
 pub(super) const ENCODING: usize = 4;
 pub(super) const DENSE: u8 = 0;
 pub(super) const SPARSE: u8 = 1;
@@ -23,7 +23,7 @@ const OUT_OF_DATE: u8 = 1 << 7;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt;
 
-/// How registers are kept.
+/// Form of the registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Six bits each, one behind the other.
@@ -32,7 +32,7 @@ pub enum Encoding {
     Sparse,
 }
 
-/// The encoding, if these bytes look like a sketch at all.
+/// Returns the encoding, if these bytes look like a sketch at all.
 pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     if bytes.len() < HEADER || !bytes.starts_with(b"HYLL") {
         return None;
@@ -44,7 +44,7 @@ pub fn encoding(bytes: &[u8]) -> Option<Encoding> {
     }
 }
 
-/// The count that was computed before, if nothing was added since.
+/// Returns the count that was computed before, if nothing was added since.
 pub fn cached_count(bytes: &[u8]) -> Option<u64> {
     let field = bytes.get(CACHED)?;
     (field[7] & OUT_OF_DATE == 0).then(|| u64::from_le_bytes(field.try_into().unwrap_or_default()))

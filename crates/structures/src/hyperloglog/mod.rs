@@ -1,9 +1,9 @@
 //! HyperLogLog: how many different elements there were, in 12 KiB, to within 0.81 %.
 //!
-//! An element's hash picks one of 16384 registers by 14 bits; the register keeps the longest run of zero bits that the
-//! rest of such a hash began with, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation algorithms
-//! for HyperLogLog sketches* (2017). The bytes are those that Redis keeps in its strings, so that they can be read,
-//! written and moved between servers:
+//! An element's hash picks one of 16384 registers by 14 bits; the register holds the longest run of zero bits with
+//! which the rest of such a hash began, plus one. The estimate is that of Otmar Ertl, *New cardinality estimation
+//! algorithms for HyperLogLog sketches* (2017). The bytes are the ones that Redis stores in its strings, so that they
+//! can be read, written and moved between servers:
 //!
 //! ```text
 //!  0      4     5         8                       16
@@ -31,14 +31,14 @@ use header::{DENSE, DENSE_LEN, ENCODING, HEADER, INDEX_BITS, PACKED_LEN, RUN_BIT
 /// The seed that all servers hash elements with.
 const SEED: u64 = 0xadc8_3b19;
 
-/// An empty sketch.
+/// Makes an empty sketch.
 pub fn new() -> Vec<u8> {
     let mut bytes = b"HYLL\x01\0\0\0\0\0\0\0\0\0\0\0".to_vec();
     sparse::push_zeros(&mut bytes, REGISTERS);
     bytes
 }
 
-/// The estimate, computed.
+/// Computes the estimate.
 ///
 /// # Errors
 /// The bytes are no sketch, or its opcodes do not add up.
@@ -98,12 +98,12 @@ pub fn make_dense(bytes: &mut Vec<u8>) -> Result<bool, Corrupt> {
     Ok(true)
 }
 
-/// The opcodes of a sparse sketch, as PFDEBUG DECODE prints them; None for a dense one.
+/// Returns the opcodes of a sparse sketch, as PFDEBUG DECODE prints them; None for a dense one.
 pub fn describe(bytes: &[u8]) -> Option<String> {
     (encoding(bytes)? == Encoding::Sparse).then(|| sparse::describe(&bytes[HEADER..]))
 }
 
-/// The registers of a dense sketch.
+/// Returns the registers of a dense sketch.
 fn packed(bytes: &[u8]) -> Result<&[u8; PACKED_LEN], Corrupt> {
     bytes.get(HEADER..).and_then(|rest| rest.try_into().ok()).ok_or(Corrupt)
 }
@@ -128,17 +128,17 @@ pub struct Registers(Form);
 
 #[derive(Default)]
 enum Form {
-    /// Of no sketch so far.
+    /// The union of no sketch so far.
     #[default]
     Zero,
-    /// Of dense ones only, which need not be unpacked to be compared: a dense sketch.
+    /// The union of dense ones only, which need not be unpacked to be compared: a dense sketch.
     Packed(Vec<u8>),
     /// One byte each.
     Bytes(Box<[u8; REGISTERS]>),
 }
 
 impl Registers {
-    /// Of no sketch so far, for a union that is to be counted, which wants a byte each.
+    /// Makes a union of no sketch so far that is to be counted, and has a byte for each register therefore.
     pub fn for_count() -> Registers {
         Registers(Form::Bytes(zeros()))
     }
@@ -187,7 +187,7 @@ impl Registers {
         Ok(())
     }
 
-    /// One byte each.
+    /// Returns the registers, one byte each.
     pub fn values(&self) -> Box<[u8; REGISTERS]> {
         match &self.0 {
             Form::Zero => zeros(),
@@ -196,7 +196,7 @@ impl Registers {
         }
     }
 
-    /// The estimate.
+    /// Returns the estimate.
     pub fn count(&self) -> u64 {
         estimate::cardinality(&match &self.0 {
             Form::Bytes(registers) => simd::histogram(registers),
@@ -205,7 +205,7 @@ impl Registers {
     }
 
     /// Writes these over the registers of a sketch, none of which is higher. It is dense afterwards if it was, if all
-    /// were whose union this is, or if `densely`.
+    /// sketches of this union were, or if `densely`.
     ///
     /// # Errors
     /// The bytes are no sketch, or its opcodes do not add up.
@@ -235,7 +235,7 @@ impl Registers {
     }
 }
 
-/// The register of an element, and what it is to be raised to.
+/// Returns the register of an element, and the value to which it is to be raised.
 fn place(element: &[u8]) -> (usize, u8) {
     let hash = murmur64a(element, SEED);
     let index = hash as usize & (REGISTERS - 1);
@@ -243,7 +243,7 @@ fn place(element: &[u8]) -> (usize, u8) {
     (index, rest.trailing_zeros() as u8 + 1)
 }
 
-/// MurmurHash2 for 64 bits (variant A) of Austin Appleby, read as on a little-endian machine.
+/// Computes MurmurHash2 for 64 bits (variant A) of Austin Appleby, read as on a little-endian machine.
 fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     const R: u32 = 47;
@@ -265,10 +265,10 @@ fn murmur64a(bytes: &[u8], seed: u64) -> u64 {
 }
 
 /// Checks the arithmetic of this machine: registers keep their neighbours, both encodings and both merges agree,
-/// estimates are as near as they should be. The text says what is wrong.
+/// estimates are as near as they should be.
 ///
 /// # Errors
-/// What is wrong with the arithmetic of this machine.
+/// The text says which check has failed.
 pub fn self_test() -> Result<(), String> {
     let mut sparse = new();
     let mut packed = new();

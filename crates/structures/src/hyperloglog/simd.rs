@@ -2,11 +2,11 @@
 //!
 //! The union of dense sketches takes the higher of each pair of registers, which works where they lie: two lanes of 16
 //! bits compare by their highest bits, so a mask that leaves one register of a lane makes the lane's maximum that
-//! register's. A lane has two whole ones wherever it begins, and those between lanes are whole in lanes that begin a
-//! byte later:
+//! register's. A lane has two whole ones wherever it begins, and registers between lanes are whole in lanes that begin
+//! a byte later:
 //!
 //! ```text
-//!   bits of three lanes        0          16         32         48   (letters: the register of each bit, low bits first)
+//!   bits of three lanes        0          16         32         48   (letters: each bit's register, low bits first)
 //!                              aaaaaabbbbbbcccc ccddddddeeeeeeff ffffgggggghhhhhh
 //!   one mask                   aaaaaa.......... ..dddddd........ ....gggggg......
 //!   another                    ......bbbbbb.... ........eeeeee.. ..........hhhhhh
@@ -15,9 +15,9 @@
 //!
 //! Five such threes go at once, 40 registers in 30 bytes.
 //!
-//! Where a register is to be a byte, 32 of them are unpacked at once:
-//! each half of a vector gets 12 packed bytes, and a shuffle gives every three of them two lanes of 16 bits, of which
-//! the second is moved down by four; then a shift with masks spreads a lane's 12 bits into two bytes:
+//! To make a byte of each register, 32 of them are unpacked at once: each half of a vector gets 12 packed bytes, and a
+//! shuffle gives every three of them two lanes of 16 bits, of which the second is moved down by four; then a shift with
+//! masks spreads a lane's 12 bits into two bytes:
 //!
 //! ```text
 //!   lanes  33333322 2222.... | ....1111 11000000      (digits: the register of each bit)
@@ -28,8 +28,8 @@
 //! Writing them back goes the other way: multiplications by 1 and 64, and then by 1 and 4096, bring pairs of registers
 //! and pairs of pairs together, and two shuffles move the three bytes of each lane up to those of the one before.
 //!
-//! Counting how many registers hold which value compares all of them with each value that there is, which are some
-//! twenty: quicker than a table of counters, where an increment waits for the one before it.
+//! The counts of registers with each value come from comparing all of them with each of the some twenty values: quicker
+//! than a table of counters, where an increment waits for the one before it.
 //!
 //! Machines without AVX2 do the same with one group of four at a time, and have the tables.
 
@@ -49,7 +49,7 @@ pub fn set_simd(wide: bool) {
 pub(super) fn merge(registers: &mut [u8; REGISTERS], packed: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     if WIDE.load(Ordering::Relaxed) && std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2, as was asked just now.
+        // SAFETY: the processor has AVX2, as was checked just now.
         return unsafe { avx2::merge(registers, packed) };
     }
     merge_narrow(registers, packed);
@@ -75,7 +75,7 @@ pub(super) fn pack(registers: &[u8; REGISTERS], packed: &mut [u8]) {
     pack_groups(registers, packed);
 }
 
-/// How many registers hold which value.
+/// Returns how many registers hold each value.
 pub(super) fn histogram(registers: &[u8; REGISTERS]) -> [u32; 64] {
     #[cfg(target_arch = "x86_64")]
     if WIDE.load(Ordering::Relaxed) && std::arch::is_x86_feature_detected!("avx2") {
@@ -113,7 +113,7 @@ mod avx2 {
     /// Bytes that a step reads: twelve in each half, and four more that are shuffled away.
     const READ: usize = 28;
 
-    /// Sixteen bytes.
+    /// Loads sixteen bytes.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn half(bytes: &[u8]) -> __m128i {
@@ -128,7 +128,7 @@ mod avx2 {
     const REST: usize = 48;
     const _: () = assert!((LEN - REST).is_multiple_of(FORTY) && REST > AT_ONCE);
 
-    /// Three masks in turn for fifteen lanes; the last lane is left out.
+    /// Returns three masks in turn for fifteen lanes; the last lane is left out.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn masks(first: u16, second: u16, third: u16) -> __m256i {
@@ -164,7 +164,7 @@ mod avx2 {
         raise_groups(into, one, other);
     }
 
-    /// The 32 bytes at an index.
+    /// Returns the 32 bytes at an index.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn at(bytes: &[u8; LEN], index: usize) -> __m256i {
@@ -259,7 +259,7 @@ mod avx2 {
     }
 }
 
-/// Both ways have the same result.
+/// Checks that both ways have the same result.
 pub(super) fn self_test() -> Result<(), String> {
     let mut registers = [0u8; REGISTERS];
     for (at, register) in registers.iter_mut().enumerate() {

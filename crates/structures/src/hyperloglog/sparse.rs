@@ -27,7 +27,7 @@ struct Run {
     size: usize,
 }
 
-/// The opcode at the start of `bytes`.
+/// Returns the opcode at the start of `bytes`.
 fn read(bytes: &[u8]) -> Option<Run> {
     let first = *bytes.first()?;
     Some(match first >> 6 {
@@ -68,7 +68,7 @@ pub(super) fn for_each(opcodes: &[u8], mut visit: impl FnMut(usize, usize, u8)) 
     if first == REGISTERS { Ok(()) } else { Err(Corrupt) }
 }
 
-/// What became of an attempt to raise a register.
+/// Result of an attempt to raise a register.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Raised {
     Yes,
@@ -133,7 +133,7 @@ fn join_values(bytes: &mut Vec<u8>, mut at: usize) {
     }
 }
 
-/// The opcodes as text: `z:3 v:1,2 Z:16379`.
+/// Returns the opcodes as text: `z:3 v:1,2 Z:16379`.
 pub(super) fn describe(opcodes: &[u8]) -> String {
     let (mut rest, mut text) = (opcodes, String::new());
     while let Some(run) = read(rest) {

@@ -1,19 +1,19 @@
 //! The elements of a listpack, wherever its bytes lie.
 //!
-//! A small collection may be kept in the block of something else, its key's for example. What is kept there is a
-//! listpack without the length that it begins with, because the other block knows how long it is:
+//! A small collection may lie in the block of something else, its key's for example. It is a listpack there without the
+//! length with which it begins, because the other block knows how long it is:
 //!
 //! ```text
 //!  0           2                                    len - 1
 //!  +-----------+-----------+-----+-----------+-------+
-//!  | count u16 | element 0 | ... | element n |  ff   |      what `Listpack::body` gives
+//!  | count u16 | element 0 | ... | element n |  ff   |      the bytes of `Listpack::body`
 //!  +-----------+-----------+-----+-----------+-------+
 //! ```
 //!
-//! This is for reading only; a caller that changes it makes a [`Listpack`](super::Listpack) of it and keeps that one's
+//! This is for reading only; a caller that changes it makes a [`Listpack`](super::Listpack) of it and stores that one's
 //! body.
 //!
-//! Asserted by tests: what is found in a body is what is found in the listpack.
+//! Asserted by tests: a body and its listpack show the same elements.
 
 use super::encoding::{END, Item, Read, read};
 use super::{Iter, UNCOUNTED};
@@ -29,7 +29,8 @@ pub struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// `body`: what [`Listpack::body`](super::Listpack::body) gave. Of anything else some elements may be missing.
+    /// Makes the elements of a [`Listpack::body`](super::Listpack::body). From any other bytes some elements may be
+    /// missing.
     #[inline]
     pub fn of(body: &'a [u8]) -> Self {
         let (count, elements) = body.split_first_chunk::<COUNT>().unwrap_or((&[0; COUNT], &[]));
@@ -39,7 +40,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Number of elements. Takes a constant time below 65535 of them.
+    /// Returns the number of elements. Takes a constant time below 65535 of them.
     #[inline]
     pub fn len(self) -> usize {
         if self.count < UNCOUNTED { self.count } else { self.iter().count() }
@@ -51,20 +52,20 @@ impl<'a> Elements<'a> {
         self.elements.is_empty()
     }
 
-    /// The elements, from the front.
+    /// Returns the elements, from the front.
     #[inline]
     pub fn iter(self) -> Iter<'a> {
         Iter { elements: self.elements }
     }
 
-    /// The elements from the first on that equals `bytes` among every (`skip` + 1)-th one.
+    /// Returns the elements from the first on that equals `bytes` among every (`skip` + 1)-th one.
     #[inline]
     pub fn find(self, bytes: &[u8], skip: usize) -> Option<Iter<'a>> {
         find(self.elements, bytes, skip).map(|at| Iter { elements: &self.elements[at..] })
     }
 }
 
-/// Where the first element equal to `bytes` begins among every (`skip` + 1)-th one of these.
+/// Returns the beginning of the first element equal to `bytes` among every (`skip` + 1)-th one of these.
 pub(super) fn find(elements: &[u8], bytes: &[u8], skip: usize) -> Option<usize> {
     let wanted = Item::of(bytes);
     let (mut at, mut skipped) = (0, skip);

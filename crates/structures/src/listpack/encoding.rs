@@ -1,7 +1,7 @@
-//! One element of a listpack: how it is written, and how its bytes are read again.
+//! One element of a listpack: the form in which its bytes are written and read.
 //!
 //! ```text
-//!  first byte   then                 what
+//!  first byte   then                 element
 //!  0xxxxxxx                          integer 0..=127
 //!  10xxxxxx     x bytes              string of up to 63
 //!  110xxxxx     1 byte               13-bit integer, big end first
@@ -29,13 +29,13 @@ pub enum Item<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// The element that these bytes become.
+    /// Returns the element that these bytes become.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
         decimal::parse(bytes).map_or(Item::Bytes(bytes), Item::Int)
     }
 
-    /// The bytes; those of an integer are written into `digits`.
+    /// Returns the bytes; those of an integer are written into `digits`.
     #[inline]
     pub fn bytes<'b>(self, digits: &'b mut itoa::Buffer) -> &'b [u8]
     where
@@ -47,19 +47,19 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// Length of the bytes.
+    /// Returns the length of the bytes.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(self) -> usize {
         self.bytes(&mut itoa::Buffer::new()).len()
     }
 
-    /// The bytes, copied.
+    /// Returns a copy of the bytes.
     pub fn to_vec(self) -> Vec<u8> {
         self.bytes(&mut itoa::Buffer::new()).to_vec()
     }
 }
 
-/// Equal bytes, in whichever of the two ways they are held.
+/// Compares the bytes, in whichever of the two ways they are held.
 impl PartialEq for Item<'_> {
     fn eq(&self, other: &Item<'_>) -> bool {
         match (self, other) {
@@ -83,7 +83,7 @@ impl PartialEq<[u8]> for Item<'_> {
     }
 }
 
-/// The bytes of an element around its string: what stands before and what behind it.
+/// The bytes of an element around its string: before it and behind it.
 pub(super) struct Frame {
     head: [u8; 9],
     head_len: u8,
@@ -92,7 +92,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// The frame of an element; an integer is all in the part before.
+    /// Returns the frame of an element; an integer is all in the part before.
     pub(super) fn of(item: Item<'_>) -> Self {
         let mut head = [0; 9];
         let (head_len, body_len) = match item {
@@ -113,7 +113,7 @@ impl Frame {
     }
 }
 
-/// Bytes that an element takes.
+/// Returns the bytes that an element takes.
 #[inline]
 pub(super) fn entry_size(item: Item<'_>) -> usize {
     let len = match item {
@@ -123,7 +123,7 @@ pub(super) fn entry_size(item: Item<'_>) -> usize {
     len + back_len_size(len)
 }
 
-/// Writes an element to the beginning of `to`, which has room for it; how many bytes it took.
+/// Writes an element to the beginning of `to`, which has room for it; returns how many bytes it took.
 #[inline]
 pub(super) fn write(to: &mut [u8], item: Item<'_>) -> usize {
     let len = match item {
@@ -169,7 +169,7 @@ fn head_size(len: usize) -> usize {
     }
 }
 
-/// How many bytes were written.
+/// Returns how many bytes were written.
 pub(super) fn write_int(to: &mut [u8; 9], n: i64) -> usize {
     let width = match n {
         0..=127 => {
@@ -191,7 +191,7 @@ pub(super) fn write_int(to: &mut [u8; 9], n: i64) -> usize {
     1 + width
 }
 
-/// How many bytes were written.
+/// Returns how many bytes were written.
 pub(super) fn write_len(to: &mut [u8; 9], len: usize) -> usize {
     if len < 64 {
         to[0] = 0x80 | len as u8;
@@ -207,8 +207,8 @@ pub(super) fn write_len(to: &mut [u8; 9], len: usize) -> usize {
     }
 }
 
-/// How many bytes were written. From two bytes on, each size begins one below the power of 128 that it could begin
-/// with.
+/// Returns how many bytes were written. From two bytes on, each size begins one below the power of 128 that it could
+/// begin with.
 pub(super) fn write_back_len(to: &mut [u8; 5], len: usize) -> usize {
     if len < 0x80 {
         to[0] = len as u8;
@@ -234,7 +234,7 @@ pub(super) fn back_len_size(len: usize) -> usize {
 
 /// An element read from its first byte.
 pub(super) struct Read<'a> {
-    /// What it holds.
+    /// The element's value.
     pub item: Item<'a>,
     /// Bytes of the element before its back length.
     pub len: usize,
@@ -242,7 +242,7 @@ pub(super) struct Read<'a> {
     pub size: usize,
 }
 
-/// The element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a
+/// Returns the element at the beginning of `bytes`. None where there is none: at the end, or where the bytes are not a
 /// listpack's.
 #[inline]
 pub(super) fn read(bytes: &[u8]) -> Option<Read<'_>> {
@@ -275,7 +275,7 @@ fn string(bytes: &[u8], head: usize, len: usize) -> Option<(Item<'_>, usize)> {
     Some((Item::Bytes(bytes.get(head..end)?), end))
 }
 
-/// Bytes of the element that `bytes` ends with, its back length included.
+/// Returns the bytes of the element that `bytes` ends with, its back length included.
 #[inline]
 pub(super) fn size_before(bytes: &[u8]) -> Option<usize> {
     let mut len = 0usize;
@@ -288,7 +288,7 @@ pub(super) fn size_before(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether `bytes` begin with an element that its back length agrees with; its size.
+/// Returns the size of the element with which `bytes` begin, if its back length agrees.
 pub(super) fn checked_size(bytes: &[u8]) -> Option<usize> {
     let Read { len, size, .. } = read(bytes)?;
     if len < 0x80 {

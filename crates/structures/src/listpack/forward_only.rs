@@ -1,5 +1,5 @@
-//! Forward-only elements: those of a listpack without their back lengths, for what is read from its beginning and
-//! seldom changed.
+//! Forward-only elements: a listpack's elements without their back lengths, for data that are read from the beginning
+//! and seldom changed.
 //!
 //! ```text
 //!  +----------+----------+-----+
@@ -8,32 +8,32 @@
 //!  +----------+----------+-----+
 //! ```
 //!
-//! Asserted by the test: what is written is read again and has the size that was told; a [`Packer`] makes of it what a
-//! listpack is.
+//! Asserted by the test: written elements are read again and have the announced size; a [`Packer`] makes a listpack of
+//! them.
 
 use super::encoding::{self, END, Item, Read, back_len_size, read, write_int, write_len};
 use super::{COUNT_AT, HEADER, UNCOUNTED};
 
-/// Elements that are left to be read. Of bytes that are no elements there may be fewer than one thinks.
+/// Elements that are left to be read. Bytes that are no elements may show fewer than expected.
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardOnly<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> ForwardOnly<'a> {
-    /// The elements that these bytes are.
+    /// Makes the elements of these bytes.
     #[inline]
     pub fn of(bytes: &'a [u8]) -> Self {
         ForwardOnly { bytes }
     }
 
-    /// The bytes of what is left.
+    /// Returns the bytes of the unread rest.
     #[inline]
     pub fn rest(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The next element, if it is an integer.
+    /// Returns the next element, if it is an integer.
     #[inline]
     pub fn int(&mut self) -> Option<i64> {
         if let Item::Int(n) = self.next()? { Some(n) } else { None }
@@ -73,7 +73,7 @@ impl<'o> Packer<'o> {
         self.push_bytes(&bytes[..len]);
     }
 
-    /// How many there were.
+    /// Adds elements; returns how many there were.
     #[inline]
     pub fn push_all(&mut self, elements: ForwardOnly<'_>) -> usize {
         let (before, mut rest) = (self.count, elements.bytes);
@@ -101,7 +101,7 @@ impl<'o> Packer<'o> {
         self.count += 1;
     }
 
-    /// Writes what stands around the elements.
+    /// Writes the frame around the elements.
     ///
     /// # Panics
     /// When the listpack is longer than 4 GiB.
@@ -114,7 +114,7 @@ impl<'o> Packer<'o> {
     }
 }
 
-/// Bytes that an element takes: bare, and in a listpack.
+/// Returns the bytes that an element takes: bare, and in a listpack.
 #[inline]
 pub fn sizes(item: Item<'_>) -> (usize, usize) {
     let bare = match item {
@@ -125,7 +125,7 @@ pub fn sizes(item: Item<'_>) -> (usize, usize) {
     (bare, bare + back_len_size(bare))
 }
 
-/// Writes an element to the beginning of `to`; how many bytes.
+/// Writes an element to the beginning of `to`; returns how many bytes it took.
 ///
 /// # Panics
 /// When `to` is shorter than the element.
@@ -151,7 +151,7 @@ pub fn write(to: &mut [u8], item: Item<'_>) -> usize {
     }
 }
 
-/// Bytes that [`write_back`] takes.
+/// Returns the bytes that [`write_back`] takes.
 #[inline]
 pub fn back_size(len: usize) -> usize {
     back_len_size(len)
@@ -168,7 +168,7 @@ pub fn write_back(to: &mut [u8], len: usize) {
     to[..size].copy_from_slice(&back[..size]);
 }
 
-/// Bytes of what `bytes` end with: the length that is at their end, and its own.
+/// Returns the bytes of the length at the end of `bytes`, and of its element.
 #[inline]
 pub fn size_before(bytes: &[u8]) -> Option<usize> {
     encoding::size_before(bytes)

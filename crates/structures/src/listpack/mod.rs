@@ -1,6 +1,6 @@
 //! A listpack: elements (byte strings) one after the other in one run of bytes.
 //!
-//! Small lists, hashes, sets and sorted sets are listpacks, in exactly the bytes in which Redis 7 and Valkey keep them
+//! Small lists, hashes, sets and sorted sets are listpacks, in exactly the bytes in which Redis 7 and Valkey hold them
 //! and write them to disk:
 //!
 //! ```text
@@ -11,11 +11,11 @@
 //!                                \ head | string | back length /            see `encoding`
 //! ```
 //!
-//! A count of 65535 means that the elements must be counted. Elements that are canonical decimal integers are kept as
+//! A count of 65535 means that the elements must be counted. Elements that are canonical decimal integers are stored as
 //! such ([`Item::Int`]). The back lengths let one walk from the end.
 //!
-//! A [`Pos`] is where an element begins. It stays good until something before it, or the element itself, is changed;
-//! after that it may point at anything, and asking for what is there may panic (but nothing worse).
+//! A [`Pos`] is the beginning of an element. It stays good until something before it, or the element itself, is
+//! changed; after that it may point at anything, and reading there may panic (but nothing worse).
 //!
 //! # Invariants (asserted by `from_bytes`, and after every operation of the property tests)
 //! - The bytes are a valid listpack: elements end where the next begins, back lengths agree, the count is right.
@@ -47,7 +47,7 @@ pub struct Listpack {
     block: ThinBytes,
 }
 
-/// Where an element begins.
+/// Beginning of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pos(u32);
 
@@ -65,7 +65,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// `room`: what the elements will take, about.
+    /// Makes a builder. `room`: bytes that the elements will take, about.
     pub fn with_room(room: usize) -> Self {
         let mut bytes = Vec::with_capacity(HEADER + room + 1);
         bytes.resize(HEADER, 0);
@@ -84,7 +84,7 @@ impl Builder {
         self.count += 1;
     }
 
-    /// What [`Listpack::as_bytes`] gives of the same elements.
+    /// Returns the bytes that [`Listpack::as_bytes`] returns of the same elements.
     ///
     /// # Panics
     /// When it is of 4 GiB or more.
@@ -97,7 +97,7 @@ impl Builder {
     }
 }
 
-/// Bytes that are not what they should be.
+/// The bytes are malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -106,7 +106,7 @@ impl Listpack {
     /// Bytes of one without elements.
     pub const EMPTY_LEN: usize = HEADER + 1;
 
-    /// An empty listpack.
+    /// Makes an empty listpack.
     pub fn new() -> Self {
         let mut block = ThinBytes::zeroed(HEADER + 1);
         if let Some(last) = block.body_mut().last_mut() {
@@ -115,7 +115,7 @@ impl Listpack {
         Listpack { block }
     }
 
-    /// One that will be of about `bytes` bytes when it has been filled from the front.
+    /// Makes one for about `bytes` bytes, to be filled from the front.
     pub fn with_room_in_front(bytes: usize) -> Self {
         let mut block = ThinBytes::roomy(HEADER + 1, bytes);
         if let Some(last) = block.body_mut().last_mut() {
@@ -133,7 +133,7 @@ impl Listpack {
         Ok(Listpack { block: ThinBytes::of(&bytes[crate::thin_bytes::PREFIX..]) })
     }
 
-    /// The elements of bytes from elsewhere, none of which are trusted.
+    /// Returns the elements of bytes from elsewhere, none of which are trusted.
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
@@ -155,7 +155,7 @@ impl Listpack {
         Ok(Elements::of(&bytes[crate::thin_bytes::PREFIX..]))
     }
 
-    /// A listpack of what [`body`](Self::body) gave.
+    /// Makes a listpack of the bytes of a [`body`](Self::body).
     ///
     /// # Panics
     /// When there are not even the bytes of an empty one.
@@ -164,25 +164,25 @@ impl Listpack {
         Listpack { block: ThinBytes::of(body) }
     }
 
-    /// The bytes behind the length, which are enough where the length is known otherwise.
+    /// Returns the bytes behind the length, which are enough where the length is stored elsewhere.
     #[inline]
     pub fn body(&self) -> &[u8] {
         &self.block.bytes()[crate::thin_bytes::PREFIX..]
     }
 
-    /// The elements, for reading.
+    /// Returns the elements, for reading.
     #[inline]
     pub fn elements(&self) -> Elements<'_> {
         Elements::of(self.body())
     }
 
-    /// The whole listpack, as it goes to disk.
+    /// Returns the whole listpack, as it goes to disk.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         self.block.bytes()
     }
 
-    /// Number of elements. Takes a constant time below 65535 of them.
+    /// Returns the number of elements. Takes a constant time below 65535 of them.
     #[inline]
     pub fn len(&self) -> usize {
         let count = self.stored_count();
@@ -195,23 +195,23 @@ impl Listpack {
         self.block.len() == HEADER + 1
     }
 
-    /// Length of [`as_bytes`](Self::as_bytes).
+    /// Returns the length of [`as_bytes`](Self::as_bytes).
     #[inline]
     pub fn byte_len(&self) -> usize {
         self.block.len()
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Bytes that these would take as an element.
+    /// Returns the bytes that these would take as an element.
     pub fn entry_size(bytes: &[u8]) -> usize {
         Self::item_size(Item::of(bytes))
     }
 
-    /// Bytes that this takes as an element.
+    /// Returns the bytes that this takes as an element.
     pub fn item_size(item: Item<'_>) -> usize {
         encoding::entry_size(item)
     }
@@ -221,37 +221,37 @@ impl Listpack {
         self.byte_len().checked_add(bytes).is_some_and(|len| len <= SAFE_LEN)
     }
 
-    /// Where the first element is.
+    /// Returns the place of the first element.
     #[inline]
     pub fn first(&self) -> Option<Pos> {
         (!self.is_empty()).then_some(Pos(HEADER as u32))
     }
 
-    /// Where the last element is.
+    /// Returns the place of the last element.
     #[inline]
     pub fn last(&self) -> Option<Pos> {
         self.before(self.end())
     }
 
-    /// The element after this one.
+    /// Returns the element after this one.
     #[inline]
     pub fn next(&self, pos: Pos) -> Option<Pos> {
         self.pos_at(pos.at() + self.read(pos).size)
     }
 
-    /// The element before this one.
+    /// Returns the element before this one.
     #[inline]
     pub fn prev(&self, pos: Pos) -> Option<Pos> {
         self.before(pos.at())
     }
 
-    /// The element at a place.
+    /// Returns the element at a place.
     #[inline]
     pub fn at(&self, pos: Pos) -> Item<'_> {
         self.read(pos).item
     }
 
-    /// The element at an index; -1 is the last one.
+    /// Returns the element at an index; -1 is the last one.
     pub fn seek(&self, index: isize) -> Option<Pos> {
         let count = self.stored_count();
         let mut steps = index.unsigned_abs();
@@ -276,7 +276,7 @@ impl Listpack {
         Some(pos)
     }
 
-    /// The element that is `steps`, at least one, before the end.
+    /// Returns the element that is `steps`, at least one, before the end.
     fn walk_back(&self, steps: usize) -> Option<Pos> {
         let mut at = self.end();
         for _ in 0..steps {
@@ -285,23 +285,23 @@ impl Listpack {
         Some(Pos(at as u32))
     }
 
-    /// The first element equal to `bytes` among every (`skip` + 1)-th one, from the first on.
+    /// Returns the first element equal to `bytes` among every (`skip` + 1)-th one, from the first on.
     pub fn find(&self, bytes: &[u8], skip: usize) -> Option<Pos> {
         self.find_from(self.first()?, bytes, skip)
     }
 
-    /// The same from `pos` on.
+    /// Returns the first element equal to `bytes` among every (`skip` + 1)-th one, from `pos` on.
     pub fn find_from(&self, pos: Pos, bytes: &[u8], skip: usize) -> Option<Pos> {
         elements::find(&self.as_bytes()[pos.at()..], bytes, skip).map(|at| Pos((pos.at() + at) as u32))
     }
 
-    /// The elements in order, from either end.
+    /// Returns the elements in order, from either end.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         self.iter_from(Pos(HEADER as u32))
     }
 
-    /// The elements from `pos` on.
+    /// Returns the elements from `pos` on.
     #[inline]
     pub fn iter_from(&self, pos: Pos) -> Iter<'_> {
         Iter { elements: &self.as_bytes()[pos.at()..self.end()] }
@@ -313,7 +313,7 @@ impl Listpack {
         u16::from_le_bytes([bytes[COUNT_AT], bytes[COUNT_AT + 1]]).into()
     }
 
-    /// Where the terminator is.
+    /// Returns the place of the terminator.
     #[inline]
     fn end(&self) -> usize {
         self.block.len() - 1
@@ -336,7 +336,7 @@ impl Listpack {
     }
 }
 
-/// Changes. What would make the listpack longer than 4 GiB panics: callers whose elements add up ask
+/// Changes. They panic if the listpack would become longer than 4 GiB: callers whose elements add up call
 /// [`has_room`](Listpack::has_room) first.
 impl Listpack {
     /// Adds an element at the end.
@@ -383,7 +383,7 @@ impl Listpack {
         }
     }
 
-    /// The elements there do not move each time: see [`ThinBytes`].
+    /// Adds an element at the front. The others do not move each time: see [`ThinBytes`].
     pub fn push_front(&mut self, bytes: &[u8]) {
         let item = Item::of(bytes);
         let count = match self.stored_count() {
@@ -406,17 +406,17 @@ impl Listpack {
         self.store_count(count);
     }
 
-    /// Gives the room back that changes at the front have left there.
+    /// Frees the room that changes at the front have left there.
     pub fn trim(&mut self) {
         self.block.trim();
     }
 
-    /// The new element is at `pos` afterwards.
+    /// Inserts an element, which is at `pos` afterwards.
     pub fn insert_before(&mut self, pos: Pos, bytes: &[u8]) {
         self.splice(pos.at(), 0, 0, &[Item::of(bytes)]);
     }
 
-    /// Where the new element is.
+    /// Inserts an element, and returns its place.
     pub fn insert_after(&mut self, pos: Pos, bytes: &[u8]) -> Pos {
         let at = pos.at() + self.read(pos).size;
         self.splice(at, 0, 0, &[Item::of(bytes)]);
@@ -433,12 +433,12 @@ impl Listpack {
         }
     }
 
-    /// Where the element after the removed one is now.
+    /// Removes an element, and returns the place of the one after it.
     pub fn remove(&mut self, pos: Pos) -> Option<Pos> {
         self.remove_many(pos, 1)
     }
 
-    /// Removes up to `count` elements from `pos` on; where the one after them is now.
+    /// Removes up to `count` elements from `pos` on; returns the place of the one after them.
     pub fn remove_many(&mut self, pos: Pos, count: usize) -> Option<Pos> {
         let mut rest = self.iter_from(pos);
         let before = rest.elements.len();
@@ -487,7 +487,7 @@ impl Listpack {
             let string: &[u8] = if let Item::Bytes(bytes) = item { bytes } else { &[] };
             *parts = [frame.head(), string, frame.back()];
         }
-        // The count of a long listpack is found again only when it is asked for.
+        // The count of a long listpack is computed again only when it is needed.
         let count = match self.stored_count() {
             UNCOUNTED => UNCOUNTED,
             known => known - removed + N,
@@ -540,7 +540,7 @@ impl<'a> IntoIterator for &'a Listpack {
 /// An iterator over elements.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
-    /// Those that are left.
+    /// Elements that are left.
     elements: &'a [u8],
 }
 
@@ -564,7 +564,7 @@ impl<'a> DoubleEndedIterator for Iter<'a> {
     }
 }
 
-/// Any bytes: what passes as a listpack can be read from both ends and changed.
+/// Reads any bytes: an accepted listpack can be read from both ends and changed.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let Ok(mut listpack) = Listpack::from_bytes(data) else { return };

@@ -1,7 +1,7 @@
 //! Changes in the middle of a quicklist: insert, replace, remove.
 //!
-//! A node that is full is split where the new element belongs, and what is small enough together is merged afterwards,
-//! at most five nodes around the place.
+//! A node that is full is split where the new element belongs, and small neighbours are merged afterwards, at most five
+//! nodes around the place.
 
 use super::node::Node;
 use super::{End, Quicklist, Rules};
@@ -91,7 +91,7 @@ impl Quicklist {
         }
     }
 
-    /// The element at `offset` of a packed node gives way to one with a node of its own.
+    /// Replaces the element at `offset` of a packed node by one with a node of its own.
     fn replace_by_large(&mut self, at: usize, offset: usize, element: Cow<'_, [u8]>, rules: &Rules) {
         let count = self.nodes.get(at).map_or(0, Node::count);
         if offset + 1 < count {
@@ -140,7 +140,7 @@ impl Quicklist {
         self.settle(first..at);
     }
 
-    /// Removes up to `limit` elements that equal this one, from an end on. How many there were.
+    /// Removes up to `limit` elements that equal this one, from an end on. Returns how many there were.
     pub fn remove_equal(&mut self, element: &[u8], limit: usize, from: End) -> usize {
         let wanted = Item::of(element);
         let mut removed = 0;
@@ -163,7 +163,8 @@ impl Quicklist {
         removed
     }
 
-    /// The same in one node, which is not changed if nothing is left of it.
+    /// Removes up to `limit` equal elements of one node, which is not changed if none of it would be left. Returns how
+    /// many there were.
     fn remove_equal_in(&mut self, at: usize, wanted: Item<'_>, limit: usize, from: End) -> usize {
         let Some(node) = self.nodes.get(at) else { return 0 };
         let decompressed = node.decompressed();
@@ -203,8 +204,8 @@ impl Quicklist {
         self.nodes.insert(at + 1, Node::Packed(second));
     }
 
-    /// Merges the two nodes before `at`, the two after it, and it with its neighbours, where they fit into one. Where
-    /// the node is then.
+    /// Merges the two nodes before `at`, the two after it, and it with its neighbours, where they fit into one. Returns
+    /// the node's place then.
     fn merge_around(&mut self, at: usize) -> usize {
         let mut at = at;
         if at >= 2 && self.merge(at - 2) {
@@ -232,7 +233,7 @@ impl Quicklist {
     }
 }
 
-/// The nodes that a merge may have left changed.
+/// Returns the nodes that a merge may have left changed.
 fn around(at: usize) -> Range<usize> {
     at.saturating_sub(2)..at + 3
 }

@@ -5,13 +5,13 @@
 //!                       `-- may be compressed --'
 //! ```
 //!
-//! A listpack is the densest form of a list, but a change moves what lies behind it. So a long list is many listpacks,
+//! A listpack is the densest form of a list, but a change moves all bytes behind it. So a long list is many listpacks,
 //! each filled up to a limit ([`Rules`]), and an element that would fill one alone has a node of its own. Nodes farther
 //! than a given depth from both ends may be compressed, for lists that are used at their ends.
 //!
-//! Where elements go, and when nodes are split and merged, is as in Valkey, because clients see it: the name of the
-//! encoding depends on the number of nodes. How a node is found is not: nodes are the leaves of a counted tree instead
-//! of a chain, so that an index is found in O(log n), and pushes and pops touch the first and last node only (`nodes`).
+//! Elements are placed, and nodes are split and merged, as in Valkey, because clients see it: the name of the encoding
+//! depends on the number of nodes. Nodes are found in another way: they are the leaves of a counted tree instead of a
+//! chain, so that an index is found in O(log n), and pushes and pops touch the first and last node only (`nodes`).
 //!
 //! Costs, with n nodes of at most b bytes: push, pop O(b), which is one move within a node; access by index
 //! O(log n + b); insert, replace O(log n + b); a range of k nodes O(k log n + b).
@@ -52,7 +52,7 @@ pub enum End {
     Tail,
 }
 
-/// From this many nodes on, what the next one will need is taken up at once.
+/// Number of nodes from which a new node's memory is allocated at once.
 const FORESIGHT: usize = 8;
 
 /// A long list.
@@ -64,7 +64,7 @@ pub struct Quicklist {
     depth: u16,
 }
 
-/// What DEBUG OBJECT tells of a quicklist.
+/// Statistics of a quicklist for DEBUG OBJECT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListStats {
     /// Nodes of the list.
@@ -80,12 +80,12 @@ pub struct ListStats {
 }
 
 impl Quicklist {
-    /// An empty list that keeps to these rules.
+    /// Makes an empty list that keeps to these rules.
     pub fn new(rules: &Rules) -> Self {
         Quicklist { nodes: Nodes::new(), len: 0, fill: rules.fill, depth: rules.compress_depth }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -97,7 +97,7 @@ impl Quicklist {
         self.len == 0
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
@@ -109,7 +109,7 @@ impl Quicklist {
         ListStats { nodes: self.nodes.len(), elements: self.len, fill: self.fill.get(), is_compressed, bytes }
     }
 
-    /// Bytes on the heap, near enough.
+    /// Returns the bytes on the heap, near enough.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.nodes.memory_usage() + self.nodes.len() * size_of::<Node>()
     }
@@ -123,17 +123,17 @@ impl Quicklist {
         }
     }
 
-    /// The nodes as they lie in memory, for dumps.
+    /// Returns the nodes as they lie in memory, for dumps.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         self.nodes_from(0)
     }
 
-    /// The same from the one at `from` on.
+    /// Returns the nodes from the one at `from` on, as they lie in memory, for dumps.
     pub fn nodes_from(&self, from: usize) -> impl ExactSizeIterator<Item = NodeView<'_>> {
         (from..self.nodes.len()).map(|at| self.nodes.get(at).expect("the place of a node").view())
     }
 
-    /// The only node, if there is just one and it is a listpack.
+    /// Returns the only node, if there is just one and it is a listpack.
     pub(crate) fn only_listpack(&self) -> Option<&Listpack> {
         match self.nodes.first() {
             Some(Node::Packed(listpack)) if self.nodes.len() == 1 => Some(listpack),
@@ -141,7 +141,7 @@ impl Quicklist {
         }
     }
 
-    /// Takes that node away.
+    /// Takes the only node away.
     pub(crate) fn take_only_listpack(&mut self) -> Option<Listpack> {
         self.only_listpack()?;
         self.len = 0;
@@ -151,7 +151,7 @@ impl Quicklist {
         }
     }
 
-    /// The element at an end.
+    /// Returns the element at an end.
     #[inline]
     pub fn edge(&self, end: End) -> Option<Item<'_>> {
         let node = match end {
@@ -236,7 +236,7 @@ impl Quicklist {
         while left > 0
             && let Some(node) = self.nodes.get(at)
         {
-            // Of a node that is entered from behind, everything up to the offset.
+            // A node that is entered from behind shows everything up to the offset.
             let here = if reverse { offset + 1 } else { node.count() - offset }.min(left);
             let start = if reverse { offset + 1 - here } else { offset };
             visit_node(node, start..start + here, reverse, &mut see)?;
@@ -253,7 +253,7 @@ impl Quicklist {
         ControlFlow::Continue(())
     }
 
-    /// The elements at these indices, which exist, as they are now.
+    /// Returns the elements at these indices, which exist, as they are now.
     pub fn snapshot(&self, range: Range<usize>) -> ListSnapshot {
         let mut snapshot = ListSnapshot::new(range.len());
         let Some((mut at, offset)) = self.nodes.find(range.start) else { return snapshot };
@@ -270,7 +270,7 @@ impl Quicklist {
         snapshot
     }
 
-    /// The nodes from the one at `from` on, as they are now.
+    /// Returns the nodes from the one at `from` on, as they are now.
     pub fn nodes_left(&self, from: usize) -> NodesLeft {
         NodesLeft::new((from..self.nodes.len()).filter_map(|at| self.nodes.share(at)).collect())
     }
@@ -283,8 +283,8 @@ impl Quicklist {
         self.nodes.len() == 0
     }
 
-    /// Compresses and decompresses after changes: nodes at the ends must not be compressed, those in `touched` and
-    /// those that the ends have just left behind are to be.
+    /// Compresses and decompresses after changes: nodes at the ends must not be compressed, nodes in `touched` and
+    /// nodes that the ends have just left behind are to be.
     fn settle(&mut self, touched: Range<usize>) {
         let depth = usize::from(self.depth);
         if depth == 0 {
@@ -311,7 +311,7 @@ impl Quicklist {
         }
     }
 
-    /// Bytes that a node which is begun at this end will come to, where so much may be taken up for it at once: the
+    /// Returns the bytes to which a node that is begun at this end will grow, if they may be allocated at once: the
     /// list is long, and the node can be filled without being moved.
     fn next_size(&self, end: End) -> Option<usize> {
         match self.nodes.first() {
@@ -346,7 +346,7 @@ fn visit_node(
     }
 }
 
-/// The same of a listpack.
+/// Shows the elements of a listpack at these indices, which exist, to `see` until it has enough.
 pub(crate) fn visit_listpack(
     listpack: &Listpack,
     range: Range<usize>,

@@ -6,8 +6,8 @@
 //!  Compressed   LZF of either; the length and the number of elements beside it
 //! ```
 //!
-//! A node is compressed only if that saves something worth it, so a node that should be compressed may be left as it
-//! is. Asserted: what is compressed here can be decompressed again.
+//! A node is compressed only if that saves enough, so a node that should be compressed may be left as it is. Asserted:
+//! a node that is compressed here can be decompressed again.
 
 use super::sequence::Weigh;
 use crate::listpack::Listpack;
@@ -22,7 +22,7 @@ const SAVED_MIN: usize = 8;
 /// A node as dumps have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeView<'a> {
-    /// One element, not a listpack.
+    /// Whether it is one element, not a listpack.
     pub is_plain: bool,
     /// The bytes, or their LZF.
     pub bytes: &'a [u8],
@@ -41,21 +41,21 @@ pub(super) enum Node {
 #[derive(Clone)]
 pub(super) struct Compressed {
     bytes: Box<[u8]>,
-    /// Bytes and elements of what was compressed.
+    /// Bytes and elements before compression.
     len: usize,
     count: usize,
     is_plain: bool,
 }
 
 impl Weigh for Node {
-    /// Elements.
+    /// Returns the number of elements.
     fn weight(&self) -> usize {
         self.count()
     }
 }
 
 impl Node {
-    /// Elements.
+    /// Returns the number of elements.
     #[inline]
     pub(super) fn count(&self) -> usize {
         match self {
@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// Bytes when it is not compressed.
+    /// Returns the bytes when it is not compressed.
     #[inline]
     pub(super) fn len(&self) -> usize {
         match self {
@@ -98,7 +98,7 @@ impl Node {
         NodeView { is_plain: self.is_plain(), bytes, compressed_from }
     }
 
-    /// The node as it is before compression, if it is compressed.
+    /// Returns the node as it is before compression, if it is compressed.
     pub(super) fn decompressed(&self) -> Option<Node> {
         let Node::Compressed(compressed) = self else { return None };
         let bytes = lzf::decompress(&compressed.bytes, compressed.len).expect("a node was compressed here");
@@ -130,7 +130,7 @@ impl Node {
         }
     }
 
-    /// The listpack; what is compressed is decompressed before.
+    /// Returns the listpack, which is decompressed before.
     ///
     /// # Panics
     /// When the node is one large element.
@@ -142,7 +142,7 @@ impl Node {
         }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         match self {
             Node::Packed(listpack) => listpack.memory_usage(),

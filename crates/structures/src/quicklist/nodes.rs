@@ -29,7 +29,7 @@ impl Nodes {
         Nodes { first: None, middle: Sequence::new(), last: None }
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     #[inline]
     pub(super) fn len(&self) -> usize {
         usize::from(self.first.is_some()) + self.middle.len() + usize::from(self.last.is_some())
@@ -77,7 +77,7 @@ impl Nodes {
         change(node.as_mut().expect("a node at this place"))
     }
 
-    /// The node that holds the element at `index`, and which of its elements that is.
+    /// Returns the node that holds the element at `index`, and the element's index in it.
     pub(super) fn find(&self, index: usize) -> Option<(usize, usize)> {
         let Some(after_first) = index.checked_sub(self.first.as_ref()?.weight()) else { return Some((0, index)) };
         if let Some((at, offset)) = self.middle.find(after_first) {
@@ -112,7 +112,7 @@ impl Nodes {
         }
     }
 
-    /// A node that can be kept while the list changes.
+    /// Returns a node that can be retained while the list changes.
     pub(super) fn share(&self, at: usize) -> Option<Arc<Node>> {
         match self.middle.get(at.wrapping_sub(1)) {
             Some(node) => Some(Arc::clone(node)),
@@ -138,7 +138,7 @@ impl Nodes {
         node
     }
 
-    /// Drops a node; how many elements it had.
+    /// Drops a node; returns how many elements it had.
     pub(super) fn remove(&mut self, at: usize) -> usize {
         match at.checked_sub(1).filter(|at| *at < self.middle.len()) {
             Some(at) => self.middle.remove(at).map_or(0, |node| node.count()),
@@ -146,12 +146,12 @@ impl Nodes {
         }
     }
 
-    /// Drops any node; how many elements it had.
+    /// Drops any node; returns how many elements it had.
     pub(super) fn remove_any(&mut self) -> usize {
         self.remove(self.middle.len())
     }
 
-    /// Bytes of the nodes on the heap, without those of the tree.
+    /// Returns the bytes of the nodes on the heap, without those of the tree.
     pub(super) fn memory_usage(&self) -> usize {
         (0..self.len()).filter_map(|at| self.get(at)).map(Node::memory_usage).sum()
     }
@@ -173,7 +173,7 @@ mod tests {
         Node::Packed((0..=n % 5).map(|k| format!("{n}.{k}")).collect())
     }
 
-    /// The first element, which tells which node it is.
+    /// Returns the first element, which identifies the node.
     fn name(node: &Node) -> Vec<u8> {
         let Node::Packed(listpack) = node else { panic!("a packed node") };
         listpack.iter().next().map(|item| item.to_vec()).unwrap_or_default()

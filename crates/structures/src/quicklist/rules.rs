@@ -1,4 +1,4 @@
-//! How large the nodes of a list may be, and which of them are compressed: what the configuration says of lists.
+//! Rules of a list from the configuration: the size of its nodes, and the nodes that are compressed.
 
 /// Bytes of a node by `list-max-listpack-size` -1 to -5.
 const SIZES: [usize; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
@@ -12,17 +12,17 @@ const OVERHEAD: usize = 8;
 pub struct Fill(i16);
 
 impl Fill {
-    /// From the directive; what is beyond the bounds is taken for the bound.
+    /// Makes it of the directive; a value beyond the bounds becomes the bound.
     pub fn new(directive: i64) -> Self {
         Fill(directive.clamp(-(SIZES.len() as i64), i16::MAX.into()) as i16)
     }
 
-    /// The directive.
+    /// Returns the directive.
     pub fn get(self) -> i16 {
         self.0
     }
 
-    /// Bytes of a node, and its elements if they are counted.
+    /// Returns the bytes of a node, and the number of its elements if they are counted.
     #[inline]
     fn limits(self) -> (usize, Option<usize>) {
         match usize::try_from(self.0) {
@@ -44,7 +44,7 @@ impl Fill {
         self.is_exceeded(bytes + len + OVERHEAD, elements + 1)
     }
 
-    /// Whether the last node of a list that shrinks may become the list. Where elements are counted, only their number
+    /// Whether the last node of a list that shrinks may become the list. If elements are counted, only their number
     /// matters.
     pub(crate) fn is_half(self, bytes: usize, elements: usize) -> bool {
         match self.limits() {
@@ -57,11 +57,11 @@ impl Fill {
 /// The rules for a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How much a node takes.
+    /// Size of a node.
     pub fill: Fill,
     /// Nodes at either end that are not compressed; 0: none is.
     pub compress_depth: u16,
-    /// Elements of this many bytes get a node of their own, whatever the fill says. 0: only those that no node may
+    /// Bytes from which elements get a node of their own, whatever the fill says. 0: only elements that no node may
     /// hold.
     pub large_from: usize,
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Most entries of a leaf, and most children.
 const WIDTH: usize = 64;
 
-/// What a sequence is of.
+/// A thing in a sequence, which has a weight.
 pub(super) trait Weigh {
     fn weight(&self) -> usize;
 }
@@ -33,7 +33,7 @@ impl<T: Weigh> Weigh for Arc<T> {
     }
 }
 
-/// How much there is below a place.
+/// Number and weight of things below a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     things: usize,
@@ -70,12 +70,12 @@ impl<T: Weigh> Sequence<T> {
         Sequence { root: Tree::Leaf(Vec::new()), size: Size { things: 0, weight: 0 } }
     }
 
-    /// Number of things.
+    /// Returns the number of things.
     pub(super) fn len(&self) -> usize {
         self.size.things
     }
 
-    /// What they weigh together.
+    /// Returns the weight of all together.
     pub(super) fn weight(&self) -> usize {
         self.size.weight
     }
@@ -93,7 +93,7 @@ impl<T: Weigh> Sequence<T> {
         }
     }
 
-    /// The thing in which the weight `before` falls, and how much of it is before that.
+    /// Returns the thing in which the weight `before` falls, and the part of `before` that lies in it.
     pub(super) fn find(&self, before: usize) -> Option<(usize, usize)> {
         let (mut tree, mut left, mut at) = (&self.root, before, 0);
         loop {
@@ -159,7 +159,7 @@ impl<T: Weigh> Sequence<T> {
     }
 }
 
-/// The branch that holds the thing at `at`, which becomes its place within the branch.
+/// Returns the branch that holds the thing at `at`, which becomes its place within the branch.
 fn branch_of<T>(branches: &[Branch<T>], at: &mut usize) -> Option<usize> {
     branches.iter().position(|branch| {
         let here = *at < branch.size.things;
@@ -184,7 +184,7 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// Entries of this node.
+    /// Returns the number of entries of this node.
     fn width(&self) -> usize {
         match self {
             Tree::Leaf(things) => things.len(),
@@ -192,7 +192,7 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// The thing's weight before and after, and what `change` returned.
+    /// Returns the thing's weight before and after, and what `change` returned.
     fn update<R>(&mut self, mut at: usize, change: impl FnOnce(&mut T) -> R) -> (usize, usize, R) {
         match self {
             Tree::Leaf(things) => {
@@ -210,8 +210,8 @@ impl<T: Weigh> Tree<T> {
         }
     }
 
-    /// What was split off belongs to the right of this node. `first` and `last`: the sequence begins, ends in it. There
-    /// a full node stays full, so that sequences that grow at an end are dense.
+    /// Inserts a thing. The returned tree was split off and belongs to the right of this node. `first` and `last`: the
+    /// sequence begins, ends in it. There a full node stays full, so that sequences that grow at an end are dense.
     fn insert(&mut self, mut at: usize, thing: T, first: bool, last: bool) -> Option<Tree<T>> {
         match self {
             Tree::Leaf(things) => insert(things, at, thing, first, last).map(Tree::Leaf),
@@ -248,7 +248,7 @@ impl<T: Weigh> Tree<T> {
     }
 }
 
-/// Puts an entry into a node; what is returned has been split off at its right.
+/// Puts an entry into a node; the returned entries have been split off at its right.
 fn insert<E>(entries: &mut Vec<E>, at: usize, entry: E, first: bool, last: bool) -> Option<Vec<E>> {
     if entries.len() < WIDTH {
         entries.insert(at, entry);
@@ -316,7 +316,7 @@ mod tests {
         }
     }
 
-    /// The depth.
+    /// Returns the depth.
     fn check(tree: &Tree<usize>, is_root: bool) -> usize {
         assert!(tree.width() <= WIDTH && (is_root || tree.width() > 0));
         let Tree::Inner(branches) = tree else { return 0 };

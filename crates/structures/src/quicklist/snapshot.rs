@@ -1,8 +1,8 @@
-//! A part of a list as it was at one moment, to be read while the list goes on changing.
+//! A part of a list as it was at one moment, to be read while the list changes.
 //!
 //! It shares the nodes that it covers with the list, except for the list's first and last one, of which it has copies.
-//! What has been read is let go, so a reply of a gigabyte is chunked, without the list's lock and without a
-//! second gigabyte.
+//! Nodes are released when they have been read, so a reply of a gigabyte is chunked, without the list's lock and
+//! without a second gigabyte.
 
 use super::node::{Node, NodeView};
 use super::visit_node;
@@ -19,7 +19,7 @@ impl NodesLeft {
         NodesLeft(nodes)
     }
 
-    /// Shows the next node and lets go of it; false when none was left.
+    /// Shows the next node and releases it; false when none was left.
     pub fn next(&mut self, show: impl FnOnce(NodeView<'_>)) -> bool {
         let node = self.0.pop_front();
         node.map(|node| show(node.view())).is_some()
@@ -36,9 +36,9 @@ pub struct ListSnapshot {
     nodes: VecDeque<Arc<Node>>,
     /// Elements of the first node that are not wanted.
     skipped: usize,
-    /// Elements of the last node that are not.
+    /// Elements of the last node that are not wanted.
     beyond: usize,
-    /// Elements that are.
+    /// Wanted elements that are left.
     left: usize,
 }
 
@@ -56,7 +56,7 @@ impl ListSnapshot {
         (self.skipped, self.beyond) = (skipped, beyond);
     }
 
-    /// Elements that are left.
+    /// Returns the number of elements that are left.
     pub fn len(&self) -> usize {
         self.left
     }
@@ -66,7 +66,7 @@ impl ListSnapshot {
         self.left == 0
     }
 
-    /// The same from the end: of the last node, the last element first.
+    /// Shows the elements of the last node, the last element first, and releases them. False when none was left.
     pub fn next_node_back(&mut self, mut see: impl FnMut(Item<'_>)) -> bool {
         let Some(node) = self.nodes.pop_back() else { return false };
         let from = if self.nodes.is_empty() { std::mem::take(&mut self.skipped) } else { 0 };
@@ -79,8 +79,7 @@ impl ListSnapshot {
         true
     }
 
-    /// Shows the elements of the next node, some hundred at most, to `see` and lets go of them. False when none was
-    /// left.
+    /// Shows the elements of the next node, some hundred at most, to `see` and releases them. False when none was left.
     pub fn next_node(&mut self, mut see: impl FnMut(Item<'_>)) -> bool {
         let Some(node) = self.nodes.pop_front() else { return false };
         let from = std::mem::take(&mut self.skipped);

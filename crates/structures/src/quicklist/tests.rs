@@ -1,4 +1,4 @@
-//! What cannot be seen from the elements alone; their order is tested with `List`.
+//! Tests of the nodes, which the elements alone do not show; their order is tested with `List`.
 
 use super::*;
 

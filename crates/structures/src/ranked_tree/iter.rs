@@ -17,7 +17,7 @@ pub struct Iter<'a, T> {
 }
 
 impl<'a, T> Iter<'a, T> {
-    /// `ranks` lie within the tree.
+    /// Makes an iterator. `ranks` lie within the tree.
     pub(super) fn new(tree: &'a RankedTree<T>, ranks: Range<usize>) -> Self {
         Iter { tree, front: [].iter(), between: ranks, back: [].iter() }
     }

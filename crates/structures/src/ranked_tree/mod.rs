@@ -28,7 +28,7 @@
 //! # Order
 //!
 //! Elements may be thin handles whose order lies in memory behind them, so the tree never orders them itself: every
-//! operation takes a closure. `locate(e)` tells where `e` stands relative to the sought place (`Less`: before it);
+//! operation takes a closure. `locate(e)` returns the position of `e` relative to the sought place (`Less`: before it);
 //! `cmp(a, b)` compares two elements. All closures given to one tree must agree on one order; otherwise results are
 //! unspecified, and the promise below is void. A closure that panics leaves the counts unspecified likewise.
 //!
@@ -39,12 +39,12 @@
 //! # Invariants (asserted by `check` in the tests)
 //!
 //! - All leaves lie at the same depth; the elements ascend from left to right.
-//! - `firsts[i]` and `counts[i]` tell the first element and the number of elements below `children[i]`.
+//! - `firsts[i]` and `counts[i]` are the first element and the number of elements below `children[i]`.
 //! - No node but an empty root is empty; an inner root has at least two children.
-//! - A node that is neither the leftmost nor the rightmost of its level is at least a quarter full. Those two may be
-//!   smaller, because a leaf that splits at the very end of the sequence stays full, so that ascending and descending
-//!   fills pack the leaves. A node at the edge gets an outer neighbour only by its own split, which leaves it full
-//!   or half full.
+//! - A node that is neither the leftmost nor the rightmost of its level is at least a quarter full. The outer two may
+//!   be smaller, because a leaf that splits at the very end of the sequence stays full, so that ascending and
+//!   descending fills pack the leaves. A node at the edge gets an outer neighbour only by its own split, which leaves
+//!   it full or half full.
 //!
 //! # Costs
 //!
@@ -87,7 +87,7 @@ pub struct RankedTree<T> {
 }
 
 impl<T: Copy> RankedTree<T> {
-    /// An empty tree, which owns no heap memory.
+    /// Makes an empty tree, which owns no heap memory.
     pub const fn new() -> Self {
         RankedTree { root: Node::Leaf(Vec::new()), len: 0 }
     }
@@ -112,7 +112,7 @@ impl<T: Copy> RankedTree<T> {
         RankedTree { root, len }
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -122,17 +122,17 @@ impl<T: Copy> RankedTree<T> {
         self.len == 0
     }
 
-    /// Number of elements before the sought place: those for which `locate` says `Less`.
+    /// Returns the number of elements before the sought place, for which `locate` returns `Less`.
     pub fn lower_bound(&self, mut locate: impl FnMut(&T) -> Ordering) -> usize {
         self.partition_point(|e| locate(e) == Ordering::Less)
     }
 
-    /// Number of elements before or at the sought place: those for which `locate` says `Less` or `Equal`.
+    /// Returns the number of elements before or at the sought place, for which `locate` returns `Less` or `Equal`.
     pub fn upper_bound(&self, mut locate: impl FnMut(&T) -> Ordering) -> usize {
         self.partition_point(|e| locate(e) != Ordering::Greater)
     }
 
-    /// Rank and value of an element for which `locate` says `Equal`; of several, any.
+    /// Returns rank and value of an element for which `locate` says `Equal`; of several, any.
     pub fn find(&self, mut locate: impl FnMut(&T) -> Ordering) -> Option<(usize, T)> {
         let mut rank = 0;
         let mut node = &self.root;
@@ -151,32 +151,32 @@ impl<T: Copy> RankedTree<T> {
         }
     }
 
-    /// The element at `rank`.
+    /// Returns the element at `rank`.
     pub fn get(&self, rank: usize) -> Option<T> {
         self.rest_of_leaf(rank).first().copied()
     }
 
-    /// The least element.
+    /// Returns the least element.
     pub fn first(&self) -> Option<T> {
         self.get(0)
     }
 
-    /// The greatest element.
+    /// Returns the greatest element.
     pub fn last(&self) -> Option<T> {
         self.get(self.len.checked_sub(1)?)
     }
 
-    /// The elements whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
+    /// Returns the elements whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
     pub fn range(&self, ranks: impl RangeBounds<usize>) -> Iter<'_, T> {
         Iter::new(self, self.clamp(ranks))
     }
 
-    /// All elements, from either end.
+    /// Returns all elements, from either end.
     pub fn iter(&self) -> Iter<'_, T> {
         self.range(..)
     }
 
-    /// Inserts `element`, behind those that `cmp` calls equal to it. `cmp` gets a present element, then `element`.
+    /// Inserts `element`, behind the ones that `cmp` calls equal to it. `cmp` gets a present element, then `element`.
     pub fn insert(&mut self, element: T, mut cmp: impl FnMut(&T, &T) -> Ordering) {
         if let Some(right) = self.root.insert(element, &mut cmp, true) {
             let left = std::mem::replace(&mut self.root, Node::Leaf(Vec::new()));
@@ -196,7 +196,7 @@ impl<T: Copy> RankedTree<T> {
     /// Moves an element: puts `element` where `cmp` places it and removes one for which `locate` says `Equal`, which is
     /// returned; of several, any. `None`, and no change, if there is none.
     ///
-    /// Where old and new lie in one leaf, as after most small changes of a score, this costs one descent.
+    /// If old and new lie in one leaf, as after most small changes of a score, this costs one descent.
     pub fn update(
         &mut self,
         mut locate: impl FnMut(&T) -> Ordering,
@@ -252,14 +252,15 @@ impl<T: Copy> RankedTree<T> {
         self.is_empty()
     }
 
-    /// Bytes of the tree, its own struct included, without what the elements point to or the allocator adds.
+    /// Returns the bytes of the tree, its own struct included, without what the elements point to or the allocator
+    /// adds.
     ///
     /// Walks over the inner nodes but no leaf: some 0.1 ms for a million elements.
     pub fn memory_usage(&self) -> usize {
         size_of::<Self>() + self.root.heap_bytes()
     }
 
-    /// The cheap case of `update`: no other leaf, and no first element of a leaf, is concerned.
+    /// Does the cheap case of `update`: no other leaf, and no first element of a leaf, is concerned.
     fn move_in_leaf(
         &mut self,
         mut locate: impl FnMut(&T) -> Ordering,
@@ -310,13 +311,13 @@ impl<T: Copy> RankedTree<T> {
         }
     }
 
-    /// The elements from `rank` to the end of its leaf; empty past the end.
+    /// Returns the elements from `rank` to the end of its leaf; empty past the end.
     fn rest_of_leaf(&self, rank: usize) -> &[T] {
         let (leaf, at) = self.leaf_at(rank);
         leaf.get(at..).unwrap_or_default()
     }
 
-    /// The leaf of the element at `rank` and its index there; an empty leaf past the end.
+    /// Returns the leaf of the element at `rank` and its index there; an empty leaf past the end.
     fn leaf_at(&self, mut rank: usize) -> (&[T], usize) {
         if rank >= self.len {
             return (&[], 0);

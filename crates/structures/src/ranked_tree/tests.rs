@@ -1,4 +1,4 @@
-//! The tree against a sorted vector, its fill, and what its closures get to see.
+//! The tree against a sorted vector, its fill, and the elements that its closures see.
 
 use std::cmp::Ordering;
 
@@ -129,7 +129,7 @@ impl Pair {
         }
     }
 
-    /// Which of several equal elements goes is open, so the model follows the tree.
+    /// Removes an element. The choice among several equal ones is open, so the model follows the tree.
     fn removed(&mut self, key: u16, removed: Option<Element>) {
         let equal = self.model.partition_point(|e| e.0 < key)..self.model.partition_point(|e| e.0 <= key);
         assert_eq!(removed.is_some(), !equal.is_empty());

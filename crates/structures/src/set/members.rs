@@ -16,7 +16,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// No two members are equal. The table is made for all of them at once.
+    /// Makes the table of so many members, no two of which are equal, for all of them at once.
     pub(super) fn of_distinct<'a>(len: usize, items: impl Iterator<Item = Item<'a>>) -> Self {
         let mut members = Members::default();
         members.table.reserve(len);
@@ -31,7 +31,7 @@ impl Members {
         members
     }
 
-    /// A copy; `each` is called for each member.
+    /// Makes a copy; `each` is called for each member.
     pub(super) fn copy(&self, mut each: impl FnMut()) -> Self {
         let members = self.table.iter().inspect(|_| each());
         Members::of_distinct(self.table.len(), members.map(|member| Item::Bytes(member.bytes())))
@@ -81,7 +81,7 @@ impl Members {
         taken
     }
 
-    /// What lies at this place is about to be changed.
+    /// Prepares walks for a change at this place.
     #[cold]
     fn touch(&mut self, hash: u64) {
         let table = &self.table;
@@ -100,7 +100,7 @@ impl Members {
         {
             self.walks.tell(|walk| walk.keep(seen(member)));
         }
-        // Less than the whole is known after a drain that was not carried to its end.
+        // The bytes are an estimate after a drain that was not carried to its end.
         self.block_bytes = self.block_bytes.saturating_sub(bytes);
     }
 }

@@ -7,8 +7,8 @@
 //!  Big      hashtable  anything                                    table of blocks      11 more than its block
 //! ```
 //!
-//! Which form a set has, clients can see, so it follows Valkey's rules to the letter: a form is chosen by the first
-//! member and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are
+//! Clients can see the form of a set, so it follows Valkey's rules to the letter: a form is chosen by the first member
+//! and by how many are about to be inserted, it changes when a member does not fit or the [limits](Limits) are
 //! exceeded, and never goes back by itself. Everything else is the same in all three.
 //!
 //! Members that are canonical decimal integers are shown as integers where the form holds them so; [`Item`]s that stand
@@ -33,7 +33,7 @@ use crate::snapshot_iterator::{Seen, TableSnapshotIterator};
 use crate::snapshot_sweep::SnapshotSweep;
 use std::sync::Arc;
 
-/// A set; which form it has depends on what is put into it.
+/// A set; its form depends on its members.
 #[derive(Clone, Debug)]
 pub enum Set {
     /// Integers only.
@@ -44,7 +44,7 @@ pub enum Set {
     Big(Box<Members>),
 }
 
-/// Up to where the compact forms go.
+/// Limits of the compact forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Members of an intset.
@@ -56,8 +56,8 @@ pub struct Limits {
 }
 
 impl Set {
-    /// An empty set in the form in which one begins whose first member is `first`, with `expected` members about to
-    /// come.
+    /// Makes an empty set in the form in which a set begins whose first member is `first`, with `expected` members
+    /// about to come.
     pub fn for_members(first: &[u8], expected: usize, limits: &Limits) -> Set {
         if expected <= limits.intset_entries && decimal::parse(first).is_some() {
             Set::Ints(Intset::new())
@@ -68,22 +68,22 @@ impl Set {
         }
     }
 
-    /// An empty set in the form of a listpack.
+    /// Makes an empty set in the form of a listpack.
     pub fn small() -> Set {
         Set::Small(Listpack::new())
     }
 
-    /// An empty set in the form of a table.
+    /// Makes an empty set in the form of a table.
     pub fn big() -> Set {
         Set::Big(Box::default())
     }
 
-    /// A table of these `len` members, no two of which are equal.
+    /// Makes a table of these `len` members, no two of which are equal.
     pub fn of_distinct<'a>(len: usize, members: impl Iterator<Item = Item<'a>>) -> Set {
         Set::Big(Box::new(Members::of_distinct(len, members)))
     }
 
-    /// A copy; `each` is called for each member of a table.
+    /// Makes a copy; `each` is called for each member of a table.
     pub fn copy(&self, each: impl FnMut()) -> Set {
         match self {
             Set::Big(members) => Set::Big(Box::new(members.copy(each))),
@@ -100,14 +100,14 @@ impl Set {
         }
     }
 
-    /// What room was made for is there.
+    /// Ends the reservation: the members have come.
     pub fn settle(&mut self) {
         if let Set::Big(big) = self {
             big.table.set_resizing(true);
         }
     }
 
-    /// Makes it a table when a set of so many members could not be what it is: a caller that inserts several says so
+    /// Makes it a table when a set of so many members could not have its form: a caller that inserts several calls it
     /// before.
     pub fn reserve(&mut self, members: usize, limits: &Limits) {
         let fits = match self {
@@ -135,7 +135,7 @@ impl Set {
         *self = Set::Ints(ints);
     }
 
-    /// The name that OBJECT ENCODING answers.
+    /// Returns the name that OBJECT ENCODING answers.
     pub fn encoding(&self) -> &'static str {
         match self {
             Set::Ints(_) => "intset",
@@ -144,7 +144,7 @@ impl Set {
         }
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
         match self {
@@ -160,12 +160,12 @@ impl Set {
         self.len() == 0
     }
 
-    /// How full its table is, if it is one.
+    /// Returns how full its table is, if it is one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Set::Big(members) = self { Some(members.table.stats()) } else { None }
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub fn memory_usage(&self) -> usize {
         match self {
             Set::Ints(ints) => ints.memory_usage(),
@@ -193,7 +193,7 @@ impl Set {
         }
     }
 
-    /// False if it was there already.
+    /// Inserts a member; false if it was there already.
     #[inline]
     pub fn insert(&mut self, member: &[u8], limits: &Limits) -> bool {
         match self {
@@ -230,7 +230,7 @@ impl Set {
         }
     }
 
-    /// False if it was not there.
+    /// Removes a member; false if it was not there.
     #[inline]
     pub fn remove(&mut self, member: &[u8]) -> bool {
         match self {
@@ -251,7 +251,7 @@ impl Set {
         self.remove(member.bytes(&mut itoa::Buffer::new()))
     }
 
-    /// The member that `random`, a uniformly distributed number, chooses; each is as likely as another.
+    /// Returns the member that `random`, a uniformly distributed number, chooses; each is as likely as another.
     pub fn random(&self, random: u64) -> Option<Item<'_>> {
         let index = ((u128::from(random) * self.len() as u128) >> 64) as usize;
         match self {
@@ -274,7 +274,7 @@ impl Set {
         Some(taken)
     }
 
-    /// How many pieces freeing it takes.
+    /// Returns how many pieces freeing it takes.
     pub fn free_effort(&self) -> usize {
         match self {
             Set::Big(members) => members.table.len(),
@@ -282,7 +282,7 @@ impl Set {
         }
     }
 
-    /// All members in no particular order.
+    /// Returns all members in no particular order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         match self {
@@ -292,17 +292,17 @@ impl Set {
         }
     }
 
-    /// Asks for the memory that lookups of these members will read.
+    /// Prefetches the memory that lookups of these members will read.
     pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Set::Big(members) = self {
             member_hash::prefetch(&members.table, names);
         }
     }
 
-    /// One step of a scan that begins at position 0: visits some members and returns where to go on, or None at the
-    /// end. Positions and guarantees are those of [`HashTable::scan`](hashtable::HashTable::scan); a compact form is
-    /// visited in one step. Members before position `done` are passed over: a walk that knows that it has seen them
-    /// visits none twice.
+    /// Does one step of a scan that begins at position 0: visits some members and returns the position of the next
+    /// step, or None at the end. Positions and guarantees are those of [`HashTable::scan`](hashtable::HashTable::scan);
+    /// a compact form is visited in one step. Members before position `done` are passed over: a walk that knows that it
+    /// has seen them visits none twice.
     pub fn scan(&self, at: u64, done: u64, mut visit: impl FnMut(Item<'_>)) -> Option<u64> {
         match self {
             Set::Big(members) => members.table.scan(at, |member| {
@@ -317,8 +317,8 @@ impl Set {
         }
     }
 
-    /// Begins a walk over all members, which shows those of this moment whatever changes later; None of a compact set,
-    /// which may become a table meanwhile.
+    /// Begins a walk over all members, which shows the members of this moment whatever changes later; None of a compact
+    /// set, which may become a table meanwhile.
     pub fn begin_walk(&mut self) -> Option<Arc<TableSnapshotIterator>> {
         if let Set::Big(members) = self { Some(members.walks.begin(TableSnapshotIterator::new(0))) } else { None }
     }
@@ -329,7 +329,7 @@ impl Set {
         walk.piece(max, |at, visit| members.scan(at, visit), |member, _| show(Item::Bytes(member)))
     }
 
-    /// Begins a sweep over the members, of which those before position `next` are done; None of a compact set.
+    /// Begins a sweep over the members, of which the ones before position `next` are done; None of a compact set.
     pub fn begin_snapshot_sweep(
         &mut self,
         next: u64,
@@ -350,7 +350,7 @@ impl Set {
     pub fn drain_step(&mut self, max: usize) -> bool {
         match self {
             Set::Big(members) => {
-                // Nobody looks at the members that go, so what is left is known by its share.
+                // The removed members are not looked at, so the bytes of the rest are estimated by its share.
                 let before = members.table.len();
                 let done = members.table.drain_step(max);
                 let left = members.block_bytes as u128 * members.table.len() as u128;
@@ -364,7 +364,7 @@ impl Set {
         }
     }
 
-    /// The first member that is no integer, into a set of integers.
+    /// Inserts the first member that is no integer into a set of integers.
     fn insert_first_string(&mut self, member: &[u8], limits: &Limits) -> bool {
         let Set::Ints(ints) = &*self else { unreachable!("the set is one of integers") };
         // The ends have the most digits.
@@ -422,7 +422,7 @@ impl<'a> IntoIterator for &'a Set {
     }
 }
 
-/// The integer that a member is.
+/// Returns the integer that a member is.
 fn integer(member: Item<'_>) -> Option<i64> {
     match member {
         Item::Int(n) => Some(n),
@@ -439,7 +439,7 @@ pub enum TakenMember {
 }
 
 impl TakenMember {
-    /// The member, as the set showed it.
+    /// Returns the member, as the set showed it.
     pub fn item(&self) -> Item<'_> {
         match self {
             TakenMember::Int(n) => Item::Int(*n),
@@ -450,11 +450,11 @@ impl TakenMember {
 
 /// An iterator over members.
 pub enum Iter<'a> {
-    /// Of an intset.
+    /// The members of an intset.
     Ints(intset::Iter<'a>),
-    /// Of a listpack.
+    /// The members of a listpack.
     Small(listpack::Iter<'a>),
-    /// Of a table.
+    /// The members of a table.
     Big(hashtable::Iter<'a, Member>),
 }
 

@@ -1,8 +1,8 @@
 //! A big sorted set: a ranked tree of the pairs in order, and a hash table of the members.
 //!
 //! Both point to the members' blocks, which hold names and scores. The tree's elements carry the upper 48 bits of the
-//! score, so that a search compares what lies side by side in a node and follows a pointer only where these bits are
-//! equal:
+//! score, so that a search compares words that lie side by side in a node and follows a pointer only where these bits
+//! are equal:
 //!
 //! ```text
 //!  tree leaf        | score, upper 48 bits | pointer, 48 bits | score ... | pointer ... |      12 bytes a pair
@@ -12,7 +12,7 @@
 //!  index bucket     | tags of nine | pointer, 48 bits | pointer | ...                          8 to 11 a pair
 //! ```
 //!
-//! 48 bits hold the sign, the exponent and 36 bits of fraction: integers up to 2^37 are told apart without a look
+//! 48 bits hold the sign, the exponent and 36 bits of fraction: integers up to 2^37 are distinguished without a look
 //! behind the pointer, milliseconds of the present day when they are 16 apart.
 //!
 //! Only the order of ZSCAN depends on the hash of the index.
@@ -43,9 +43,10 @@ pub(super) struct Indexed {
 }
 
 impl Indexed {
-    /// A set of pairs that ascend, and whether their names were distinct; of two with the same name it has the first.
+    /// Makes a set of pairs that ascend, and whether their names were distinct; of two with the same name it has the
+    /// first.
     pub(super) fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone) -> (Self, bool) {
-        /// Pairs whose buckets are asked for before they are needed.
+        /// Pairs whose buckets are prefetched.
         const AHEAD: usize = 8;
         let (mut index, mut blocks) = (HashTable::<ScoredMember>::new(), MemberBlocks::new());
         index.reserve(pairs.len());
@@ -214,7 +215,7 @@ impl Indexed {
             max,
             |place, take| {
                 let order = |element: &Element| element.cmp_pair(place.key, &place.member);
-                // Where the pair itself is still to be shown, it is on the side that is walked.
+                // If the pair itself is still to be shown, it is on the side that is walked.
                 let before = place.is_done == walk.is_reverse();
                 let rank = if before { self.tree.lower_bound(order) } else { self.tree.upper_bound(order) };
                 let mut more = |(name, score): (&[u8], f64)| matches!(take(order_key(score), name, score), Step::More);
@@ -238,8 +239,8 @@ impl Indexed {
         sweep.step(|at, visit| scan_index(&self.index, at, visit), show)
     }
 
-    /// One step of a walk over all members that begins at 0; returns where to go on, which is not 0, or None at the
-    /// end.
+    /// Does one step of a walk over all members that begins at 0; returns the position of the next step, which is not
+    /// 0, or None at the end.
     pub(super) fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         self.index.scan(position, |member| visit(member.name(), member.score()))
     }
@@ -248,7 +249,7 @@ impl Indexed {
         member_hash::prefetch(&self.index, names);
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         size_of::<Self>() - size_of_val(&self.tree)
             + self.tree.memory_usage()
@@ -256,7 +257,7 @@ impl Indexed {
             + self.blocks.allocated()
     }
 
-    /// Frees a part of a set that nobody will ask for anything any more; returns whether it is empty.
+    /// Frees a part of a set that is not used any more; returns whether it is empty.
     pub(super) fn drain_step(&mut self, max: usize) -> bool {
         if !self.index.is_empty() {
             self.index.drain_step(max);
@@ -288,7 +289,7 @@ impl Drop for Indexed {
 #[derive(Clone)]
 pub(super) struct Iter<'a>(ranked_tree::Iter<'a, Element>);
 
-/// The pair of an element of a set that is borrowed as long as the result.
+/// Returns the pair of an element of a set that is borrowed as long as the result.
 #[inline]
 fn pair<'a>(element: Element) -> (&'a [u8], f64) {
     let member = element.member();
@@ -318,7 +319,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// What the tree holds for a pair.
+/// Element of the tree for a pair.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Element {
@@ -345,21 +346,21 @@ impl Element {
         unsafe { ScoredMember::from_own_bits(upper << 32 | u64::from(self.low)) }
     }
 
-    /// Where this pair stands relative to the score with this order key.
+    /// Returns the position of this pair relative to the score with this order key.
     #[inline]
     fn cmp_score(self, key: u64) -> Ordering {
         let high = self.high;
         (high >> DROPPED_BITS).cmp(&(key >> DROPPED_BITS)).then_with(|| order_key(self.member().score()).cmp(&key))
     }
 
-    /// Where this pair stands relative to another.
+    /// Returns the position of this pair relative to another.
     #[inline]
     fn cmp_pair(self, key: u64, name: &[u8]) -> Ordering {
         self.cmp_score(key).then_with(|| self.member().name().cmp(name))
     }
 }
 
-/// A number that orders as the score does.
+/// Returns a number that orders as the score does.
 #[inline]
 fn order_key(score: f64) -> u64 {
     // The sum turns -0.0 into 0.0.

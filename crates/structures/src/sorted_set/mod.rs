@@ -34,12 +34,12 @@ use crate::snapshot_sweep::SnapshotSweep;
 use self::indexed::Indexed;
 use self::packed::Packed;
 
-/// Up to what a set stays packed: `zset-max-listpack-entries` and `zset-max-listpack-value`.
+/// Limits of the packed form: `zset-max-listpack-entries` and `zset-max-listpack-value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Members of the set.
     pub members: usize,
-    /// Of a member.
+    /// Bytes of a member.
     pub bytes: usize,
 }
 
@@ -51,7 +51,7 @@ impl Default for Limits {
 
 /// Fewer pairs than this are removed one by one, in any case.
 const PARTED_MIN: usize = 1000;
-/// How many times as many pairs must go as stay, for a new set to be built of those that stay.
+/// Factor by which the removed pairs must outnumber the remaining ones for a new set to be built of these.
 const OTHERS_SHARE: usize = 4;
 
 /// Members with scores, in order of (score, member).
@@ -64,7 +64,7 @@ enum Form {
 
 const _: () = assert!(size_of::<SortedSet>() == 16);
 
-/// What [`SortedSet::insert`] did.
+/// Result of [`SortedSet::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The member is new.
@@ -76,15 +76,15 @@ pub enum Inserted {
 }
 
 impl SortedSet {
-    /// A set of pairs that ascend and have distinct members, in the form that `limits` ask for.
+    /// Makes a set of pairs that ascend and have distinct members, in the form that `limits` require.
     pub fn from_sorted<'a>(pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone, limits: Limits) -> Self {
         let (set, distinct) = SortedSet::from_sorted_unsure(pairs, limits);
         debug_assert!(distinct, "members are distinct");
         set
     }
 
-    /// The same of pairs whose members may not be distinct, and whether they are. A small set with two equal members is
-    /// packed as it is.
+    /// Makes a set of pairs that ascend and whose members may not be distinct, and returns whether they are. A small
+    /// set with two equal members is packed as it is.
     pub fn from_sorted_unsure<'a>(
         pairs: impl ExactSizeIterator<Item = (&'a [u8], f64)> + Clone,
         limits: Limits,
@@ -99,7 +99,7 @@ impl SortedSet {
         }
     }
 
-    /// A copy; `each` is called for each member, if they are not packed.
+    /// Makes a copy; `each` is called for each member, if they are not packed.
     pub fn copy(&self, each: impl Fn()) -> Self {
         SortedSet(match &self.0 {
             Form::Packed(set) => Form::Packed(set.clone()),
@@ -110,7 +110,7 @@ impl SortedSet {
         })
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
@@ -124,7 +124,7 @@ impl SortedSet {
         self.len() == 0
     }
 
-    /// The member's score.
+    /// Returns the member's score.
     #[inline]
     pub fn score(&self, member: &[u8]) -> Option<f64> {
         match &self.0 {
@@ -133,12 +133,12 @@ impl SortedSet {
         }
     }
 
-    /// The member's rank in ascending order.
+    /// Returns the member's rank in ascending order.
     pub fn rank(&self, member: &[u8]) -> Option<usize> {
         self.rank_and_score(member).map(|(rank, _)| rank)
     }
 
-    /// The member's rank in ascending order, and its score.
+    /// Returns the member's rank in ascending order, and its score.
     #[inline]
     pub fn rank_and_score(&self, member: &[u8]) -> Option<(usize, f64)> {
         match &self.0 {
@@ -147,7 +147,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs before (`score`, `member`), whether that is present or not.
+    /// Returns the number of pairs before (`score`, `member`), whether that is present or not.
     pub fn rank_of_bound(&self, score: f64, member: &[u8]) -> usize {
         match &self.0 {
             Form::Packed(set) => {
@@ -157,7 +157,8 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs before the first whose member `before` does not hold for, if it holds for a first part only.
+    /// Returns the number of pairs before the first whose member `before` does not hold for, if it holds for a first
+    /// part only.
     pub fn partition_by_member(&self, mut before: impl FnMut(&[u8]) -> bool) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|name, _| before(name)),
@@ -165,7 +166,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs below this score.
+    /// Returns the number of pairs below this score.
     pub fn rank_of_score(&self, score: f64) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|_, present| present < score),
@@ -173,7 +174,7 @@ impl SortedSet {
         }
     }
 
-    /// Number of pairs up to this score.
+    /// Returns the number of pairs up to this score.
     pub fn rank_after_score(&self, score: f64) -> usize {
         match &self.0 {
             Form::Packed(set) => set.partition_point(|_, present| present <= score),
@@ -181,7 +182,7 @@ impl SortedSet {
         }
     }
 
-    /// The pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
+    /// Returns the pairs whose ranks lie in `ranks`, from either end. Ranks past the end are ignored.
     pub fn range(&self, ranks: Range<usize>) -> Iter<'_> {
         let ranks = self.clamp(ranks);
         match &self.0 {
@@ -190,13 +191,14 @@ impl SortedSet {
         }
     }
 
-    /// All pairs, from either end.
+    /// Returns all pairs, from either end.
     pub fn iter(&self) -> Iter<'_> {
         self.range(0..usize::MAX)
     }
 
-    /// One step of a walk over all pairs, in no promised order, that begins at 0; returns where to go on, which is not
-    /// 0, or None at the end. A member that is there from the first step to the last is visited, if not only once.
+    /// Does one step of a walk over all pairs, in no promised order, that begins at 0; returns the position of the next
+    /// step, which is not 0, or None at the end. A member that is there from the first step to the last is visited,
+    /// perhaps more than once.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&[u8], f64)) -> Option<u64> {
         match &self.0 {
             Form::Packed(set) => {
@@ -207,7 +209,7 @@ impl SortedSet {
         }
     }
 
-    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows what there is at this moment whatever
+    /// Begins a walk over the pairs whose ranks lie in `ranks`, which shows them as they are at this moment whatever
     /// changes later; None of a packed set, which may become an indexed one meanwhile.
     pub fn begin_walk(&mut self, ranks: Range<usize>, reverse: bool) -> Option<Arc<RankedSnapshotIterator>> {
         if let Form::Indexed(set) = &mut self.0 { set.begin_walk(ranks, reverse) } else { None }
@@ -229,7 +231,7 @@ impl SortedSet {
         if let Form::Indexed(set) = &self.0 { set.sweep_step(sweep, show) } else { true }
     }
 
-    /// Asks for the memory that lookups of these members will read.
+    /// Prefetches the memory that lookups of these members will read.
     pub fn prefetch<'a>(&self, names: impl Iterator<Item = &'a [u8]>) {
         if let Form::Indexed(set) = &self.0 {
             set.prefetch(names);
@@ -237,7 +239,7 @@ impl SortedSet {
     }
 
     /// Makes the set indexed if a packed one would not take so many members, the longest of them having `longest`
-    /// bytes: a caller that inserts several at once says so before the first.
+    /// bytes: a caller that inserts several at once calls it before the first.
     #[inline]
     pub fn reserve(&mut self, members: usize, longest: usize, limits: Limits) {
         if let Form::Packed(_) = self.0
@@ -304,7 +306,7 @@ impl SortedSet {
         Some(std::mem::replace(self, SortedSet(Form::Indexed(Box::new(others)))))
     }
 
-    /// How full the table of its members is, if it has one.
+    /// Returns how full the table of its members is, if it has one.
     pub fn table_stats(&self) -> Option<hashtable::TableStats> {
         if let Form::Indexed(indexed) = &self.0 { Some(indexed.table_stats()) } else { None }
     }
@@ -314,7 +316,7 @@ impl SortedSet {
         matches!(self.0, Form::Indexed(_))
     }
 
-    /// The name of the form, as clients know it.
+    /// Returns the name of the form, as clients know it.
     pub fn encoding(&self) -> &'static str {
         match self.0 {
             Form::Packed(_) => "listpack",
@@ -322,7 +324,7 @@ impl SortedSet {
         }
     }
 
-    /// Bytes of the set, its own struct included, without what the allocator adds.
+    /// Returns the bytes of the set, its own struct included, without what the allocator adds.
     pub fn memory_usage(&self) -> usize {
         let heap = match &self.0 {
             Form::Packed(set) => set.allocated(),
@@ -333,7 +335,7 @@ impl SortedSet {
 
     /// Frees a part of the set, `max` pieces of it (at least one); returns whether nothing is left.
     ///
-    /// For freeing a large set little by little: after the first call, nothing else may be asked of the set.
+    /// For freeing a large set little by little: after the first call, the set must not be used otherwise.
     pub fn drain_step(&mut self, max: usize) -> bool {
         match &mut self.0 {
             Form::Packed(_) => {
@@ -344,7 +346,7 @@ impl SortedSet {
         }
     }
 
-    /// How many pieces freeing it takes.
+    /// Returns how many pieces freeing it takes.
     pub fn free_effort(&self) -> usize {
         match &self.0 {
             Form::Packed(_) => 1,
@@ -436,7 +438,7 @@ impl ExactSizeIterator for Iter<'_> {}
 
 /// Whether no member comes twice.
 fn are_distinct<'a>(members: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> bool {
-    /// Of so many every one is looked for among those before it.
+    /// In so short a list each member is compared with all before it.
     const FEW: usize = 128;
     if members.len() <= FEW {
         // Short hashes side by side are compared many at a time.

@@ -22,7 +22,7 @@
 //! | 248 | f64 | that number |
 //!
 //! A decimal fraction of a whole number below 2^53 by a power of ten below 10^22 is rounded once, so that it is the
-//! very double that the decimal text means. -0.0 is not kept: whole numbers have no sign of zero.
+//! very double that the decimal text means. -0.0 is not stored: whole numbers have no sign of zero.
 //!
 //! Invariants (asserted by `check` in the tests): pairs ascend by (score, name), names are distinct, the bytes end with
 //! the last pair.
@@ -50,7 +50,7 @@ pub(super) struct Packed {
     bytes: Box<[u8]>,
 }
 
-/// A pair, and which bytes it takes.
+/// A pair, and the bytes that it takes.
 #[derive(Clone)]
 struct Place<'a> {
     rank: usize,
@@ -60,7 +60,7 @@ struct Place<'a> {
 }
 
 impl Packed {
-    /// A set of pairs that ascend and have distinct names.
+    /// Makes a set of pairs that ascend and have distinct names.
     pub(super) fn from_sorted<'a>(pairs: impl Iterator<Item = (&'a [u8], f64)> + Clone) -> Self {
         let room: usize = pairs.clone().map(|(name, _)| SCORE_MAX + LENGTH_MAX + name.len()).sum();
         let (mut bytes, mut count) = (Vec::with_capacity(HEAD + room), 0u32);
@@ -90,7 +90,7 @@ impl Packed {
         self.bytes.len()
     }
 
-    /// Rank and score of a name.
+    /// Returns rank and score of a name.
     pub(super) fn find(&self, name: &[u8]) -> Option<(usize, f64)> {
         self.place(name).map(|place| (place.rank, place.score))
     }
@@ -103,7 +103,7 @@ impl Packed {
         Places { bytes: &self.bytes, at: HEAD, rank: 0 }
     }
 
-    /// The number of pairs before the first for which `before` does not hold.
+    /// Returns the number of pairs before the first for which `before` does not hold.
     pub(super) fn partition_point(&self, mut before: impl FnMut(&[u8], f64) -> bool) -> usize {
         self.places().take_while(|place| before(place.name, place.score)).count()
     }
@@ -168,7 +168,7 @@ impl Packed {
         self.bytes = bytes.into_boxed_slice();
     }
 
-    /// The pairs at these ranks, which lie within the set.
+    /// Returns the pairs at these ranks, which lie within the set.
     pub(super) fn range(&self, ranks: Range<usize>) -> Iter<'_> {
         let mut places = self.places();
         let left = ranks.len();
@@ -179,7 +179,7 @@ impl Packed {
     }
 }
 
-/// Where a pair stands relative to another.
+/// Returns the position of a pair relative to another.
 fn cmp(place: &Place<'_>, name: &[u8], score: f64) -> Ordering {
     // Scores are numbers.
     place.score.partial_cmp(&score).unwrap_or(Ordering::Equal).then_with(|| place.name.cmp(name))
@@ -215,7 +215,7 @@ impl<'a> Iterator for Places<'a> {
 pub(super) struct Iter<'a> {
     places: Places<'a>,
     left: usize,
-    /// Where the pairs that are left begin; found out when the first is asked for from the end.
+    /// Beginnings of the pairs that are left; computed when the first is read from the end.
     starts: Option<Vec<usize>>,
 }
 
@@ -246,7 +246,7 @@ impl DoubleEndedIterator for Iter<'_> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// What stands before a name: its score and length.
+/// Returns the bytes before a name: its score and length.
 fn pair_head(name: &[u8], score: f64) -> ([u8; SCORE_MAX + LENGTH_MAX], usize) {
     let mut head = [0; SCORE_MAX + LENGTH_MAX];
     let score_len = put_score(&mut head, score);
@@ -259,7 +259,7 @@ const SCORE_MAX: usize = 9;
 /// Bytes of the longest length.
 const LENGTH_MAX: usize = 10;
 
-/// The score at the beginning of `bytes`, and how many of them it takes.
+/// Returns the score at the beginning of `bytes`, and how many of them it takes.
 #[inline]
 fn score_at(bytes: &[u8]) -> Option<(f64, usize)> {
     let first = *bytes.first()?;
@@ -313,7 +313,7 @@ fn put(to: &mut [u8], first: u8, rest: &[u8]) -> usize {
     1 + rest.len()
 }
 
-/// The length at the beginning of `bytes`, and how many of them it takes.
+/// Returns the length at the beginning of `bytes`, and how many of them it takes.
 #[inline]
 fn length_at(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut len = 0;

@@ -37,11 +37,11 @@ use crate::tagged_pointer::{self, TaggedPointer};
 
 /// Blocks up to so many bytes are cells of pages.
 const CELL_MAX: usize = 128;
-/// Bytes of a page, and what its address is a multiple of.
+/// Bytes of a page, and the alignment of its address.
 const PAGE: usize = 2048;
 /// Sizes of cells: multiples of 8 up to [`CELL_MAX`], and 0, which is not used.
 const CLASSES: usize = CELL_MAX / 8 + 1;
-/// Where the length of a name lies in its block.
+/// Place of a name's length in its block.
 const LENGTH_AT: usize = 8;
 /// Names from this length on have it in eight bytes.
 const LONG: usize = 255;
@@ -56,7 +56,7 @@ pub(super) struct ScoredMember {
 }
 
 impl ScoredMember {
-    /// Below 2^48.
+    /// Returns the pointer, which is below 2^48.
     #[inline]
     pub(super) fn bits(self) -> u64 {
         self.bits
@@ -104,13 +104,13 @@ impl ScoredMember {
     }
 
     /// # Safety
-    /// Nobody else uses the block meanwhile.
+    /// No other thread uses the block meanwhile.
     pub(super) unsafe fn set_score(self, score: f64) {
         // SAFETY: as in `score`; the caller has the block for itself.
         unsafe { self.block().cast::<f64>().write(score) }
     }
 
-    /// Asks for the block to be loaded.
+    /// Prefetches the block.
     #[inline]
     pub(super) fn prefetch_block(self) {
         tagged_pointer::prefetch(self.block());
@@ -140,13 +140,13 @@ unsafe impl TaggedPointer for ScoredMember {
     }
 }
 
-/// Bytes of the block of a name.
+/// Returns the bytes of the block of a name.
 fn block_size(name: usize) -> usize {
     let length = if name < LONG { 1 } else { 9 };
     (LENGTH_AT + length + name).next_multiple_of(8)
 }
 
-/// What a page begins with.
+/// The beginning of a page.
 #[repr(C)]
 struct Page {
     /// The neighbours in the list of pages with room.
@@ -192,7 +192,7 @@ impl MemberBlocks {
         MemberBlocks { roomy: [ptr::null_mut(); CLASSES], pages: Vec::new(), long_bytes: 0 }
     }
 
-    /// A new member.
+    /// Makes a new member.
     pub(super) fn add(&mut self, name: &[u8], score: f64) -> ScoredMember {
         let size = block_size(name.len());
         let block = if size <= CELL_MAX { self.take_cell(size) } else { self.allocate_long(size) };
@@ -258,13 +258,13 @@ impl MemberBlocks {
         self.roomy = [ptr::null_mut(); CLASSES];
         let keep = self.pages.len().saturating_sub(max);
         for page in self.pages.drain(keep..) {
-            // SAFETY: the page was allocated by `new_page` with this layout; nobody uses it or its cells any more.
+            // SAFETY: the page was allocated by `new_page` with this layout; it and its cells are not used any more.
             unsafe { dealloc(page.as_ptr().cast(), PAGE_LAYOUT) };
         }
         self.pages.is_empty()
     }
 
-    /// Bytes allocated for blocks.
+    /// Returns the bytes allocated for blocks.
     pub(super) fn allocated(&self) -> usize {
         self.pages.len() * PAGE + self.pages.capacity() * size_of::<NonNull<Page>>() + self.long_bytes
     }

@@ -1,10 +1,10 @@
-//! Sorted sets against a list that is sorted when asked.
+//! Sorted sets against a list that is sorted when needed.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Scores by member, and pairs sorted when asked.
+/// Scores by member, and pairs sorted when needed.
 #[derive(Default)]
 struct Model(BTreeMap<Vec<u8>, f64>);
 

@@ -23,7 +23,7 @@ struct NodeCursor<'a> {
     master: Master<'a>,
     /// Entries that are left on the way.
     entries: &'a [u8],
-    /// What is unread of the current entry.
+    /// The unread part of the current entry.
     fields: ForwardOnly<'a>,
     /// The current entry's names, if they are the node's.
     names: Option<ForwardOnly<'a>>,
@@ -94,13 +94,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Fields of this entry that are unread.
+    /// Returns the number of fields of this entry that are unread.
     #[inline]
     pub fn width(&self) -> usize {
         self.walk.as_ref().map_or(0, |walk| walk.pairs)
     }
 
-    /// The next field of this entry and its value.
+    /// Returns the next field of this entry and its value.
     #[inline]
     pub fn field(&mut self) -> Option<(Item<'a>, Item<'a>)> {
         let walk = self.walk.as_mut()?;

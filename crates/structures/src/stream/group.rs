@@ -1,8 +1,8 @@
-//! Consumer groups: clients that read a stream together, and which of them has which entry not acknowledged yet.
+//! Consumer groups: clients that read a stream together, and the entries that each of them has not acknowledged yet.
 //!
 //! ```text
 //! Group   last delivered id, entries read
-//!         pending:    id -> when, how often, to whom            in the order of ids
+//!         pending:    id -> time, deliveries, consumer          in the order of ids
 //!         names:      name -> consumer                          in the order of names
 //! Consumer            its pending ids, when it was seen, when it was given something
 //! ```
@@ -23,7 +23,7 @@ pub struct Pending {
     pub delivered_at: i64,
     /// How often it was delivered.
     pub deliveries: u64,
-    /// None: it was given back.
+    /// None: the entry was given back.
     pub consumer: Option<ConsumerRef>,
 }
 
@@ -32,20 +32,20 @@ pub struct Pending {
 pub struct Consumer {
     /// The consumer's name.
     pub name: Box<[u8]>,
-    /// Unix time in milliseconds of its last attempt.
+    /// Unix time in milliseconds of its last attempt to read.
     pub seen_at: i64,
-    /// And of the last one that gave it something.
+    /// Unix time in milliseconds of the last attempt that gave it something.
     pub active_at: Option<i64>,
     pending: BTreeSet<Id>,
 }
 
 impl Consumer {
-    /// What it has not acknowledged, from an id on.
+    /// Returns its unacknowledged entries from an id on.
     pub fn pending_from(&self, start: Id) -> impl Iterator<Item = Id> + '_ {
         self.pending.range(start..).copied()
     }
 
-    /// How many entries it has not acknowledged.
+    /// Returns how many entries it has not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -54,7 +54,7 @@ impl Consumer {
 /// A group of consumers.
 #[derive(Clone, Debug, Default)]
 pub struct ConsumerGroup {
-    /// The last entry that was delivered to any of its consumers.
+    /// The last entry that was delivered to one of its consumers.
     pub last_id: Id,
     /// How many entries of the stream lie up to `last_id`, if that is known.
     pub entries_read: Option<u64>,
@@ -65,17 +65,17 @@ pub struct ConsumerGroup {
 }
 
 impl ConsumerGroup {
-    /// A group without consumers that goes on after `last_id`.
+    /// Makes a group without consumers that continues after `last_id`.
     pub fn new(last_id: Id, entries_read: Option<u64>) -> Self {
         ConsumerGroup { last_id, entries_read, ..ConsumerGroup::default() }
     }
 
-    /// The consumer of this name.
+    /// Returns the consumer of this name.
     pub fn find(&self, name: &[u8]) -> Option<ConsumerRef> {
         self.names.get(name).copied()
     }
 
-    /// The consumer of this name, a new one if there is none, and whether it is new.
+    /// Returns the consumer of this name, a new one if there is none, and whether it is new.
     pub fn find_or_add(&mut self, name: &[u8], now: i64) -> (ConsumerRef, bool) {
         if let Some(found) = self.find(name) {
             return (found, false);
@@ -90,7 +90,7 @@ impl ConsumerGroup {
         (ConsumerRef(at), true)
     }
 
-    /// Removes a consumer with what it has not acknowledged; how many entries these were.
+    /// Removes a consumer with its unacknowledged entries; returns how many these were.
     pub fn remove(&mut self, name: &[u8]) -> Option<usize> {
         let at = self.names.remove(name)?;
         let consumer = self.consumers.get_mut(at.0 as usize)?.take()?;
@@ -105,43 +105,43 @@ impl ConsumerGroup {
         Some(consumer.pending.len())
     }
 
-    /// The consumer at a place.
+    /// Returns the consumer at a place.
     pub fn consumer(&self, at: ConsumerRef) -> Option<&Consumer> {
         self.consumers.get(at.0 as usize)?.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Returns the consumer at a place, to be changed.
     pub fn consumer_mut(&mut self, at: ConsumerRef) -> Option<&mut Consumer> {
         self.consumers.get_mut(at.0 as usize)?.as_mut()
     }
 
-    /// Consumers by name.
+    /// Returns the consumers by name.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = (&Consumer, ConsumerRef)> {
         self.names.values().map(|at| (self.consumer(*at).expect("names are those of consumers"), *at))
     }
 
-    /// Number of consumers.
+    /// Returns the number of consumers.
     pub fn consumers_len(&self) -> usize {
         self.names.len()
     }
 
-    /// How many entries are not acknowledged.
+    /// Returns how many entries are not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// What is known of an entry that is not acknowledged.
+    /// Returns the delivery of an entry that is not acknowledged.
     pub fn pending(&self, id: Id) -> Option<&Pending> {
         self.pending.get(&id)
     }
 
-    /// What is pending between two ids, both included.
+    /// Returns the pending entries between two ids, both included.
     pub fn pending_range(&self, start: Id, end: Id) -> impl DoubleEndedIterator<Item = (Id, &Pending)> {
         let range = if start > end { Id::MAX..=Id::MAX } else { start..=end };
         self.pending.range(range).filter(move |_| start <= end).map(|(id, pending)| (*id, pending))
     }
 
-    /// The entry is this consumer's from now on, whichever had it before.
+    /// Gives the entry to this consumer, whichever had it before.
     pub fn assign(&mut self, id: Id, pending: Pending) {
         let before = self.pending.insert(id, pending).and_then(|before| before.consumer);
         if before == pending.consumer && before.is_some() {
@@ -155,7 +155,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// The entry is done with; whether it was pending.
+    /// Acknowledges the entry; returns whether it was pending.
     pub fn acknowledge(&mut self, id: Id) -> bool {
         let Some(pending) = self.pending.remove(&id) else { return false };
         if let Some(consumer) = pending.consumer.and_then(|at| self.consumer_mut(at)) {
@@ -164,7 +164,7 @@ impl ConsumerGroup {
         true
     }
 
-    /// The same for everything below an id; which entries were pending.
+    /// Acknowledges all entries below an id; returns the ones that were pending.
     pub fn acknowledge_below(&mut self, end: Id) -> Vec<Id> {
         let kept = self.pending.split_off(&end);
         let gone = std::mem::replace(&mut self.pending, kept);
@@ -181,7 +181,7 @@ impl ConsumerGroup {
         id > self.last_id || self.pending.contains_key(&id)
     }
 
-    /// Bytes on the heap, about.
+    /// Returns the bytes on the heap, about.
     pub fn memory_usage(&self) -> usize {
         let names: usize = self.names.keys().map(|name| 2 * name.len() + 24 + size_of::<Consumer>()).sum();
         names + self.pending.len() * (size_of::<(Id, Pending)>() + size_of::<Id>()) * 3 / 2

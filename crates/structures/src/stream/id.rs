@@ -17,12 +17,12 @@ impl Id {
     /// The greatest id.
     pub const MAX: Id = Id { ms: u64::MAX, seq: u64::MAX };
 
-    /// The id `ms-seq`.
+    /// Returns the id `ms-seq`.
     pub const fn new(ms: u64, seq: u64) -> Id {
         Id { ms, seq }
     }
 
-    /// The smallest id above this one.
+    /// Returns the smallest id above this one.
     pub fn next(self) -> Option<Id> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Id { seq, ..self }),
@@ -30,7 +30,7 @@ impl Id {
         }
     }
 
-    /// The greatest id below this one.
+    /// Returns the greatest id below this one.
     pub fn prev(self) -> Option<Id> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(Id { seq, ..self }),

@@ -1,7 +1,8 @@
-//! Idempotency: which messages of which producers a stream has got already.
+//! Idempotency: messages of producers that a stream has already.
 //!
-//! A message has an id of its producer's (or one made from what it says), and is remembered with the id of the entry
-//! that it became, for some time and while it is among the producer's last. Who sends it again gets that entry's id.
+//! A message has an id of its producer's (or a digest of its contents), and is remembered with the id of the entry that
+//! it became, for some time and while it is among the producer's last. A producer that sends it again gets that entry's
+//! id.
 //!
 //! Asserted by the test: no producer has more messages than `max_messages`, and none is older than `seconds` when it is
 //! looked up.
@@ -9,15 +10,15 @@
 use super::Id;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// What a message is known by: an id of its producer's, or a digest of its fields and values.
+/// Identity of a message: an id of its producer's, or a digest of its fields and values.
 pub type MessageId = Box<[u8]>;
 
-/// How long and how many messages are remembered.
+/// Limits of the remembered messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerMemory {
-    /// For how long a message is remembered.
+    /// Seconds for which a message is remembered.
     pub seconds: u32,
-    /// Of one producer.
+    /// Messages of one producer.
     pub max_messages: u32,
 }
 
@@ -32,7 +33,7 @@ impl Default for ProducerMemory {
 pub struct Idempotency {
     memory: ProducerMemory,
     producers: BTreeMap<Box<[u8]>, Producer>,
-    /// Messages that were ever added, and that were sent again.
+    /// Messages that were ever added.
     pub added: u64,
     /// Messages that were sent again.
     pub duplicates: u64,
@@ -41,7 +42,7 @@ pub struct Idempotency {
 #[derive(Clone, Debug, Default)]
 struct Producer {
     entries: HashMap<MessageId, Id>,
-    /// When they came, the oldest first; Unix time in milliseconds.
+    /// Messages with their times, the oldest first; Unix time in milliseconds.
     order: VecDeque<(i64, MessageId)>,
 }
 
@@ -54,12 +55,12 @@ impl Producer {
 }
 
 impl Idempotency {
-    /// How long and how many messages are remembered.
+    /// Returns the limits.
     pub fn memory(&self) -> ProducerMemory {
         self.memory
     }
 
-    /// Other limits; what is remembered under the old ones is forgotten.
+    /// Sets other limits; messages remembered under the old ones are forgotten.
     pub fn set_memory(&mut self, memory: ProducerMemory) {
         if self.memory != memory {
             self.memory = memory;
@@ -67,7 +68,7 @@ impl Idempotency {
         }
     }
 
-    /// The entry that this message has become, if it is remembered.
+    /// Returns the entry that this message has become, if it is remembered.
     pub fn find(&mut self, producer: &[u8], message: &MessageId, now: i64) -> Option<Id> {
         let oldest = now.saturating_sub(i64::from(self.memory.seconds) * 1000);
         let known = self.producers.get_mut(producer)?;
@@ -81,15 +82,15 @@ impl Idempotency {
         known.entries.get(message).copied()
     }
 
-    /// A message that is not known has become an entry.
+    /// Records the entry that a new message has become.
     pub fn remember(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) {
-        // What reads a log does not ask first, and the message may have been there long before.
+        // A replay of the log does not call `find` first, and the message may have been there long before.
         self.find(producer, &message, now);
         self.added += 1;
         self.recall(producer, message, entry, now);
     }
 
-    /// The same of a message that was counted before; false if it is remembered already.
+    /// Records a message that was counted before; false if it is remembered already.
     pub fn recall(&mut self, producer: &[u8], message: MessageId, entry: Id, now: i64) -> bool {
         let known = self.producers.entry(producer.into()).or_default();
         if known.entries.contains_key(&message) {
@@ -103,8 +104,8 @@ impl Idempotency {
         true
     }
 
-    /// Producers with how many of their messages are remembered, and these, the oldest first: what it is known by, when
-    /// it came (Unix time in milliseconds), the entry that it became.
+    /// Returns producers with how many of their messages are remembered, and these, the oldest first: identity, time
+    /// (Unix time in milliseconds), and the entry that it became.
     pub fn producers(&self) -> impl ExactSizeIterator<Item = (&[u8], usize, impl Iterator<Item = (&[u8], i64, Id)>)> {
         self.producers.iter().map(|(name, producer)| {
             let messages = producer.order.iter();
@@ -114,12 +115,12 @@ impl Idempotency {
         })
     }
 
-    /// Whether nothing was ever produced here or said of it.
+    /// Whether nothing was ever produced or configured here.
     pub fn is_untouched(&self) -> bool {
         self.memory == ProducerMemory::default() && self.producers.is_empty() && self.added == 0 && self.duplicates == 0
     }
 
-    /// Producers that are remembered, and messages of all of them.
+    /// Returns the number of producers that are remembered, and of messages of all of them.
     pub fn tracked(&self) -> (usize, usize) {
         (self.producers.len(), self.producers.values().map(|producer| producer.order.len()).sum())
     }

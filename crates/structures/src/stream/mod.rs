@@ -30,7 +30,7 @@ pub use node::{Node, StreamWord};
 use node::Fate;
 use std::collections::BTreeMap;
 
-/// When a node is closed; 0: never for this reason.
+/// Limits at which a node is closed; 0: no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a node.
@@ -42,35 +42,35 @@ pub struct Limits {
 /// Bytes that names and values of an entry may have together; no node is longer.
 pub const MAX_BYTES: usize = 1 << 30;
 
-/// Where trimming stops.
+/// End of trimming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// When so many entries are left.
+    /// So many entries are left.
     MaxLen(u64),
-    /// When no entry is left below this id.
+    /// No entry is left below this id.
     MinId(Id),
 }
 
-/// What becomes of references to an entry in groups' lists when it is deleted.
+/// Treatment of references to an entry in groups' lists when it is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum References {
     /// They stay, and refer to nothing.
     #[default]
     Keep,
-    /// They go as well.
+    /// They are deleted as well.
     Delete,
     /// An entry that a group still needs is not deleted.
     Acknowledged,
 }
 
-/// What came of deleting an entry.
+/// Result of deleting an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// There was no such entry.
     Missing,
     /// The entry is deleted.
     Done,
-    /// A group needs it still.
+    /// A group still needs it.
     Needed,
 }
 
@@ -90,7 +90,7 @@ pub struct Trimmed {
 pub struct Stream {
     nodes: BTreeMap<Id, Node>,
     len: u64,
-    /// The first entry's, while there is one.
+    /// Id of the first entry, while there is one.
     first_id: Id,
     /// The greatest id that there ever was.
     pub last_id: Id,
@@ -99,13 +99,13 @@ pub struct Stream {
     /// Entries that were ever added.
     pub entries_added: u64,
     groups: BTreeMap<Box<[u8]>, ConsumerGroup>,
-    /// What producers have sent, where they want it to be known.
+    /// Messages of producers, where these want them to be remembered.
     idempotency: Option<Box<Idempotency>>,
 }
 
 /// Reading.
 impl Stream {
-    /// Number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -115,12 +115,12 @@ impl Stream {
         self.len == 0
     }
 
-    /// The entries between two ids, both included.
+    /// Returns the entries between two ids, both included.
     pub fn range(&self, start: Id, end: Id) -> Cursor<'_> {
         Cursor::new(self, start, end, false)
     }
 
-    /// The same from the end.
+    /// Returns the entries between two ids, both included, from the end.
     pub fn range_back(&self, start: Id, end: Id) -> Cursor<'_> {
         Cursor::new(self, start, end, true)
     }
@@ -130,22 +130,22 @@ impl Stream {
         self.range(id, id).next().is_some()
     }
 
-    /// The id of the first entry.
+    /// Returns the id of the first entry.
     pub fn first_id(&self) -> Option<Id> {
         (self.len > 0).then_some(self.first_id)
     }
 
-    /// The front was cut off, or may have been.
+    /// Finds the first entry after the front was cut off, or may have been.
     fn find_first(&mut self) {
         self.first_id = self.range(Id::MIN, Id::MAX).next().unwrap_or_default();
     }
 
-    /// The id of the last entry that is there.
+    /// Returns the id of the last entry that is there.
     pub fn last_live_id(&self) -> Option<Id> {
         self.range_back(Id::MIN, Id::MAX).next()
     }
 
-    /// How many entries lie between two ids, both included; counted up to `max`.
+    /// Returns how many entries lie between two ids, both included; counted up to `max`.
     pub fn count(&self, start: Id, end: Id, max: u64) -> u64 {
         if start > end {
             return 0;
@@ -171,33 +171,33 @@ impl Stream {
         sum
     }
 
-    /// The beginning of the node that an entry of this id is in.
+    /// Returns the beginning of the node that an entry of this id is in.
     fn node_of(&self, id: Id) -> Id {
         self.nodes.range(..=id).next_back().map_or(id, |(base, _)| *base)
     }
 
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The nodes with the ids that they count from.
+    /// Returns the nodes with the ids that they count from.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (Id, &Node)> {
         self.nodes.iter().map(|(base, node)| (*base, node))
     }
 
-    /// The nodes after one.
+    /// Returns the nodes after one.
     pub fn nodes_after(&self, id: Option<Id>) -> impl Iterator<Item = (Id, &Node)> {
         let from = id.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         self.nodes.range((from, std::ops::Bound::Unbounded)).map(|(base, node)| (*base, node))
     }
 
-    /// How many nodes and pending entries there are to free.
+    /// Returns how many nodes and pending entries there are to free.
     pub fn free_effort(&self) -> usize {
         1 + self.nodes.len() + self.groups.values().map(|group| group.pending_len() / 8 + 1).sum::<usize>()
     }
 
-    /// Frees about so many nodes; whether nothing is left.
+    /// Frees about so many nodes; returns whether nothing is left.
     pub fn drain_step(&mut self, max: usize) -> bool {
         for _ in 0..max {
             if self.nodes.pop_first().is_none() && self.groups.pop_first().is_none() {
@@ -207,7 +207,7 @@ impl Stream {
         false
     }
 
-    /// Bytes on the heap, about.
+    /// Returns the bytes on the heap, about.
     pub fn memory_usage(&self) -> usize {
         let nodes: usize = self.nodes.values().map(|node| node.memory_usage() + 40).sum();
         let groups: usize = self.groups.iter().map(|(name, group)| name.len() + 200 + group.memory_usage()).sum();
@@ -217,17 +217,17 @@ impl Stream {
 
 /// Groups.
 impl Stream {
-    /// The group of this name.
+    /// Returns the group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&ConsumerGroup> {
         self.groups.get(name)
     }
 
-    /// The same, to be changed.
+    /// Returns the group of this name, to be changed.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut ConsumerGroup> {
         self.groups.get_mut(name)
     }
 
-    /// Groups by name.
+    /// Returns the groups by name.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &ConsumerGroup)> {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
@@ -251,17 +251,17 @@ impl Stream {
         self.groups.values().any(|group| group.pending(id).is_some())
     }
 
-    /// What producers have sent, if any is remembered.
+    /// Returns the messages of producers, if any is remembered.
     pub fn idempotency(&self) -> Option<&Idempotency> {
         self.idempotency.as_deref()
     }
 
-    /// The same, to be changed; from then on there is one.
+    /// Returns the messages of producers, to be changed; from then on there is a record.
     pub fn idempotency_mut(&mut self) -> &mut Idempotency {
         self.idempotency.get_or_insert_default()
     }
 
-    /// Gives `change` a group, and the stream to read in meanwhile, in which the group is empty.
+    /// Calls `change` with a group, and with the stream, in which the group is empty meanwhile.
     pub fn with_group<R>(&mut self, name: &[u8], change: impl FnOnce(&Stream, &mut ConsumerGroup) -> R) -> Option<R> {
         let mut group = std::mem::take(self.groups.get_mut(name)?);
         let result = change(self, &mut group);
@@ -269,7 +269,7 @@ impl Stream {
         Some(result)
     }
 
-    /// The group's next entry was read. Its count of read entries is kept as long as it can be told.
+    /// Counts that the group's next entry was read. Its count of read entries stays as long as it can be computed.
     pub fn count_read(&self, group: &mut ConsumerGroup, id: Id) {
         if id <= group.last_id {
             return;
@@ -283,7 +283,7 @@ impl Stream {
         group.last_id = id;
     }
 
-    /// How many entries were ever added up to this id, when that can be told.
+    /// Returns how many entries were ever added up to this id, when that can be computed.
     pub fn entries_up_to(&self, id: Id) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -316,7 +316,7 @@ impl Stream {
         !self.is_empty() && self.max_deleted_id != Id::MIN && id <= self.max_deleted_id
     }
 
-    /// How many entries a group has yet to read, when that can be told.
+    /// Returns how many entries a group has yet to read, when that can be computed.
     pub fn lag(&self, group: &ConsumerGroup) -> Option<i64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -331,7 +331,7 @@ impl Stream {
 
 /// Entries.
 impl Stream {
-    /// The id for an entry that is added at this time.
+    /// Returns the id for an entry that is added at this time.
     pub fn next_id(&self, now_ms: u64) -> Option<Id> {
         if now_ms > self.last_id.ms { Some(Id::new(now_ms, 0)) } else { self.last_id.next() }
     }
@@ -367,7 +367,7 @@ impl Stream {
         self.last_id = id;
     }
 
-    /// Deletes an entry; whether it was there.
+    /// Deletes an entry; returns whether it was there.
     pub fn delete(&mut self, id: Id) -> bool {
         if !self.mark_deleted(id) {
             return false;
@@ -379,7 +379,8 @@ impl Stream {
         true
     }
 
-    /// Deletes an entry as [`References`] say. What a group has yet to read it needs, even if there is no such entry.
+    /// Deletes an entry as [`References`] say. A group needs an entry that it has yet to read, even if there is no such
+    /// entry.
     pub fn delete_with(&mut self, id: Id, references: References) -> Deletion {
         let referenced = self.groups.values().any(|group| group.needs(id));
         if references == References::Acknowledged && referenced {
@@ -427,8 +428,8 @@ impl Stream {
         trimmed
     }
 
-    /// Removes what no group needs, until the bound is met. Entries that go from behind one that stays leave a gap, as
-    /// deleted ones do.
+    /// Removes entries that no group needs, until the bound is met. Entries that go from behind one that stays leave a
+    /// gap, as deleted ones do.
     fn trim_acknowledged(&mut self, bound: Bound, exactly: bool, limit: u64) -> Trimmed {
         let (mut removed, mut any_stays, mut behind) = (0, false, Vec::new());
         let mut from = Id::MIN;
@@ -508,7 +509,7 @@ impl Stream {
     }
 }
 
-/// What trimming does with an entry when `left` entries are left; one that goes is taken off.
+/// Decides over an entry in trimming when `left` entries are left; one that goes is subtracted.
 fn fate_of(bound: Bound, left: &mut u64, groups: &BTreeMap<Box<[u8]>, ConsumerGroup>, id: Id) -> Fate {
     let met = match bound {
         Bound::MaxLen(max) => *left <= max,

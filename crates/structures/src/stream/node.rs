@@ -14,16 +14,16 @@
 //! to the node; entries with the same names leave them out. Ids are differences to the node's own id, which is that of
 //! its first entry and stands outside. `size` counts the bytes from the flags to the last value, so that one steps over
 //! an entry without reading it; `back` is a back length of all before it. A deleted entry stays and is marked; a node
-//! whose last live entry is deleted goes.
+//! whose last live entry is deleted is removed.
 //!
-//! Other servers keep and dumps hold the same as a listpack, which takes half as much again:
+//! Other servers and dumps hold the same entries as a listpack, which takes half as much again:
 //!
 //! ```text
 //! master     | live | deleted | width | name 1 .. name width | 0 |
 //! entry      | flags | ms | seq | as above ... | elements before this one |
 //! ```
 //!
-//! A node is closed by that form's length. `listpack` has what it takes without the frame and the first two elements.
+//! A node is closed by that form's length. `listpack` is its length without the frame and the first two elements.
 
 use super::Id;
 use crate::listpack::forward_only::{self, ForwardOnly, Packer};
@@ -35,18 +35,18 @@ use std::fmt;
 const DELETED: i64 = 1;
 const SAME_FIELDS: i64 = 2;
 
-/// Where the header's numbers are behind the length.
+/// Places of the header's numbers behind the length.
 const LIVE: usize = 0;
 const GONE: usize = 4;
 const LISTPACK: usize = 8;
 const HEADER: usize = 12;
 
-/// A name or a value that is added: as bytes, or as what these become in a node.
+/// A name or a value that is added: as bytes, or as its element in a node.
 pub trait StreamWord<'a>: Copy {
-    /// What it becomes in a node.
+    /// Returns its element in a node.
     fn item(self) -> Item<'a>;
 
-    /// Length of the bytes.
+    /// Returns the length of the bytes.
     fn byte_len(self) -> usize;
 }
 
@@ -86,12 +86,12 @@ impl fmt::Debug for Node {
     }
 }
 
-/// What all entries of a node have in common.
+/// The part that all entries of a node have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Master<'a> {
     /// Fields that an entry has, if it has the master's.
     pub width: usize,
-    /// The names of fields, and what comes after them.
+    /// The names of fields, and the elements after them.
     pub names: ForwardOnly<'a>,
     /// The bytes of the entries.
     pub entries: &'a [u8],
@@ -104,7 +104,7 @@ pub(super) struct Header<'a> {
     pub id: Id,
     /// Whether the entry is marked as deleted.
     pub deleted: bool,
-    /// Whether its fields are those of the master.
+    /// Whether its fields are the master's.
     pub same_fields: bool,
     /// Pairs of names and values.
     pub width: usize,
@@ -129,7 +129,8 @@ impl<'a> Header<'a> {
     }
 }
 
-/// The elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the entry.
+/// Returns the elements of the entry that `bytes` begin with, how many bytes come before them, and the bytes of the
+/// entry.
 #[inline]
 fn entry(bytes: &[u8]) -> Option<(ForwardOnly<'_>, usize, usize)> {
     let mut items = ForwardOnly::of(bytes);
@@ -139,7 +140,7 @@ fn entry(bytes: &[u8]) -> Option<(ForwardOnly<'_>, usize, usize)> {
     Some((ForwardOnly::of(body), before, before + len + forward_only::back_size(before + len)))
 }
 
-/// Where the last of these entries begins.
+/// Returns the beginning of the last of these entries.
 #[inline]
 pub(super) fn last_entry(entries: &[u8]) -> Option<usize> {
     entries.len().checked_sub(forward_only::size_before(entries)?)
@@ -158,13 +159,13 @@ impl Node {
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
 
-    /// Entries that are there.
+    /// Returns the number of entries that are there.
     #[inline]
     pub(super) fn live(&self) -> u64 {
         self.number(LIVE).into()
     }
 
-    /// Entries that were deleted.
+    /// Returns the number of entries that were deleted.
     #[inline]
     pub(super) fn deleted(&self) -> u64 {
         self.number(GONE).into()
@@ -179,7 +180,7 @@ impl Node {
         Master { width, names, entries: items.rest() }
     }
 
-    /// The greatest id in the node, deleted entries included.
+    /// Returns the greatest id in the node, deleted entries included.
     pub(super) fn last_id(&self, base: Id) -> Option<Id> {
         let entries = self.master().entries;
         Some(Header::read(&entries[last_entry(entries)?..], base, 0)?.id)
@@ -197,19 +198,19 @@ impl Node {
         true
     }
 
-    /// Bytes on the heap.
+    /// Returns the bytes on the heap.
     pub(super) fn memory_usage(&self) -> usize {
         self.block.allocated()
     }
 
-    /// Bytes of the [`listpack`](Self::listpack).
+    /// Returns the bytes of the [`listpack`](Self::listpack).
     #[inline]
     pub fn listpack_len(&self) -> usize {
         let [live, deleted] = [LIVE, GONE].map(|at| forward_only::sizes(Item::Int(self.number(at).into())).1);
         Listpack::EMPTY_LEN + live + deleted + self.number(LISTPACK) as usize
     }
 
-    /// The node as dumps hold it: a listpack's bytes.
+    /// Returns the node as dumps hold it: a listpack's bytes.
     pub fn listpack(&self) -> Vec<u8> {
         let Master { width, names, mut entries } = self.master();
         let names = names.rest();
@@ -230,7 +231,7 @@ impl Node {
 
 /// Changes.
 impl Node {
-    /// A new node with its first entry, whose id is the node's.
+    /// Makes a new node with its first entry, whose id is the node's.
     pub(super) fn first<'a, W: StreamWord<'a>>(base: Id, pairs: impl Iterator<Item = (W, W)> + Clone) -> Node {
         let mut items: SmallVec<[Item<'a>; 16]> = SmallVec::new();
         items.push(Item::Int(pairs.clone().count() as i64));
@@ -278,8 +279,8 @@ impl Node {
         self.add(LIVE, 1);
     }
 
-    /// Marks entries as deleted, from the first on, while `wanted` says so; what it says Keep to stays. How many were
-    /// marked.
+    /// Marks entries as deleted, from the first on, while `wanted` says so; entries for which it returns Keep stay.
+    /// Returns how many were marked.
     pub(super) fn delete_while(&mut self, base: Id, mut wanted: impl FnMut(Id) -> Fate) -> u64 {
         let Master { width, entries, .. } = self.master();
         let mut at = self.body().len() - entries.len();
@@ -312,7 +313,7 @@ impl Node {
     }
 }
 
-/// Bytes of elements, bare and in a listpack.
+/// Returns the bytes of elements, bare and in a listpack.
 #[inline]
 fn sizes(items: &[Item<'_>]) -> (usize, usize) {
     items.iter().fold((0, 0), |(size, listpack), item| {
@@ -329,7 +330,7 @@ fn write(to: &mut [u8], items: &[Item<'_>]) {
     }
 }
 
-/// What becomes of an entry.
+/// Decision over an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Delete,

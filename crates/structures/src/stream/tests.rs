@@ -24,7 +24,7 @@ fn collect(mut cursor: Cursor<'_>) -> Vec<(Id, Fields)> {
     found
 }
 
-/// Nodes as other servers have them: what was added to each. One without a live entry goes.
+/// Nodes as other servers have them: the entries that were added to each. A node without a live entry is removed.
 #[derive(Default)]
 struct Nodes {
     nodes: BTreeMap<Id, Vec<(Id, Fields)>>,

@@ -1,4 +1,4 @@
-//! What one client, or all clients together, may take.
+//! Limits of one client, or of all clients together.
 
 use crate::config::apply::Apply::{Engine, Server};
 use crate::config::directive::{Directive, directives};

@@ -50,7 +50,7 @@ directives! { after super::data::END;
     RDB_SAVE_INCREMENTAL_FSYNC = flag("rdb-save-incremental-fsync", true);
     /// Refuse snapshots of versions that are not known (`strict`), or try them (`relaxed`).
     RDB_VERSION_CHECK = choice("rdb-version-check", &["strict", "relaxed"], "strict");
-    // Whose form is taken for what the formats of Redis and Valkey have in different ways.
+    // The dialect of the formats that Redis and Valkey have in different ways.
     /// Whose form DUMP and snapshots take where those of Redis and Valkey differ.
     RDB_VERSION_COMPAT = choice("rdb-version-compat", &["valkey", "redis"], "valkey");
     /// Snapshots end in a checksum, which loads check.
