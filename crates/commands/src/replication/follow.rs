@@ -5,6 +5,7 @@
 //! primary's is applied any more afterwards. A primary that becomes a replica first makes all that was written part of
 //! its stream ([`step_down`](crate::replication::step_down)).
 
+use crate::persistence::aof;
 use engine::config::{Config, Directive, Upstream};
 use engine::locks::sync::{MutexGuard, lock_soon};
 use engine::status::replication_status::{LinkState, PrimaryAddress, new_id};
@@ -85,6 +86,9 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
 /// Tells those who go by the role that it has changed.
 fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
     let status = engine.replication();
+    if let Some(aof) = ::persistence::aof::of(engine) {
+        aof::regulate(engine, aof);
+    }
     if !status.is_replica() {
         // The stream is the server's own before clients may write.
         engine.host().primary_changed();

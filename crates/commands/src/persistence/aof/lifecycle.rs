@@ -40,6 +40,7 @@ pub(crate) fn set_timestamps(engine: &Engine, config: &Config) {
 pub(crate) fn set_policy(engine: &Engine, config: &Config) {
     if let Some(aof) = of(engine) {
         aof.journal.set_policy(policy(config));
+        super::regulate(engine, aof);
         engine.host().log_changed();
     }
 }
@@ -131,6 +132,7 @@ impl<'e> StoppedLog<'e> {
             switch.is_stopped = true;
             if aof.state() != State::Off {
                 turn_off(engine, aof);
+                aof.stats.is_owed.store(true, Relaxed);
             }
         }
         StoppedLog { engine, file: None }
@@ -157,6 +159,8 @@ fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
     let mut switch = aof.switch.lock();
     switch.is_stopped = false;
     if !config.flag(Directive::APPENDONLY) || aof.state() != State::Off {
+        aof.stats.is_owed.store(false, Relaxed);
+        super::regulate(engine, aof);
         return;
     }
     let adopted = file.map_or(Ok(false), |file| synced_base::adopt(engine, aof, file));
@@ -165,9 +169,12 @@ fn restart_after_sync(engine: &Engine, config: &Config, file: Option<&[u8]>) {
         engine.host().log(&format!("The primary's snapshot cannot become the base of the log: {error}"));
     }
     if matches!(adopted, Ok(true)) {
+        aof.stats.is_owed.store(false, Relaxed);
+        super::regulate(engine, aof);
         return;
     }
     aof.stats.is_owed.store(true, Relaxed);
+    super::regulate(engine, aof);
     if let Err(error) = turn_on(engine, aof, false) {
         engine.host().log(&format!("This replica can't rewrite its log after the sync and tries again: {error}"));
         aof.set_state(State::Waiting);

@@ -30,5 +30,6 @@ pub(super) fn refuse_until_on(engine: &Engine, aof: &Aof, error: &io::Error) {
         let error =
             error.raw_os_error().map_or_else(|| io::Error::other(error.to_string()), io::Error::from_raw_os_error);
         wrote(engine, aof, aof.attempt(), &Err(error));
+        super::regulate(engine, aof);
     }
 }

@@ -26,6 +26,7 @@ use crate::core::command::{ADMIN, BLOCKING, Command, Group, NO_ASYNC_LOADING, NO
 use crate::core::context::Context;
 use engine::config::Directive;
 use engine::{Engine, Error};
+use persistence::aof::journal::Policy;
 use persistence::aof::{Aof, State, of};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -143,11 +144,23 @@ pub fn is_far_behind(aof: &Aof) -> bool {
     aof.behind() > aof.lag_hold.most()
 }
 
-/// Holds writes back while the log is too far behind, and releases them after that; or if they are refused, since it
-/// cannot be written. To be called when it has grown and when it has been written.
+/// Holds writes back while the log is too far behind or has not begun again since a synchronization, and releases them
+/// after that; or if they are refused, since it cannot be written. To be called when the log has grown, was written, or
+/// is turned on or off, and when the role changes.
 pub fn regulate(engine: &Engine, aof: &Aof) {
-    let may_wait = || aof.state() != State::Off && !aof.has_failed();
-    engine.regulate_writes(&aof.lag_hold, || if may_wait() { aof.behind() } else { 0 });
+    let behind = || match aof.state() {
+        _ if aof.has_failed() => 0,
+        State::Off | State::Waiting if owes_replies(engine, aof) => u64::MAX,
+        State::Off => 0,
+        _ => aof.behind(),
+    };
+    engine.regulate_writes(&aof.lag_hold, behind);
+}
+
+/// Returns whether no write may be acknowledged because each has to be durable and the log has not begun again since a
+/// synchronization. A replica's data is its primary's to keep.
+fn owes_replies(engine: &Engine, aof: &Aof) -> bool {
+    aof.stats.is_owed.load(Relaxed) && aof.journal.policy() == Policy::Always && !engine.replication().is_replica()
 }
 
 /// The fields of INFO's section about persistence.

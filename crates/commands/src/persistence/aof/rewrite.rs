@@ -238,6 +238,7 @@ fn finish(engine: &Engine, aof: &Aof, rdb: bool, temporary: &[u8]) -> io::Result
         aof.set_state(State::On);
         if aof.stats.is_owed.swap(false, Relaxed) {
             wrote(engine, aof, aof.attempt(), &Ok(()));
+            super::regulate(engine, aof);
         }
     }
     tidy(engine, aof);
