@@ -103,6 +103,7 @@ def environment(args, folder):
         HOME=folder,
         SOURCE=os.path.abspath(os.path.join(HERE, "../..")),
         **{name: str(free_port()) for name in ports},
+        SENTINEL_PORTS=" ".join(str(free_port()) for _ in range(3)),
     )
 
 
@@ -140,4 +141,5 @@ def main():
         raise SystemExit("nothing ran")
 
 
-main()
+if __name__ == "__main__":
+    main()
