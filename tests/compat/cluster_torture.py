@@ -269,7 +269,20 @@ class Torture:
         node.process.send_signal(signal.SIGSTOP)
         time.sleep(seconds)
         node.process.send_signal(signal.SIGCONT)
+        if node.binary == self.real:
+            self.hears_of_its_successor(node)
         self.lossy()
+
+    def hears_of_its_successor(self, node):
+        """A real node that was replaced acknowledges writes until it hears of that."""
+        other, end = next(other for other in self.nodes if other is not node), time.monotonic() + 5
+        while time.monotonic() < end:
+            try:
+                if view_of(node) == view_of(other):
+                    return
+            except (OSError, EOFError):
+                pass
+            time.sleep(0.05)
 
     def is_killed(self, node):
         seconds, self.is_hurt = self.random.choice([0, 0, 1, 6]), True
