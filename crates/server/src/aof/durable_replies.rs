@@ -132,8 +132,8 @@ impl DurableReplies {
         })
     }
 
-    /// Takes those that wait for the disk alone, of ticks in which the slot map had lapsed less often than it has by now.
-    /// Replicas that answer for a reply have what it tells of, whoever leads.
+    /// Takes those that wait for the disk alone, of ticks in which the slot map had lapsed less often than by now.
+    /// Replicas that answer for a reply have what it tells of.
     pub fn take_lapsed(&mut self, lapses: u64) -> Vec<HeldReplies> {
         self.take_of(|held, reply| held.lapses != lapses && reply.need.replicas == 0)
     }
