@@ -107,6 +107,8 @@ mod secrets;
 mod sentinel_within;
 #[path = "black_box/slot_import.rs"]
 mod slot_import;
+#[path = "black_box/slot_losses.rs"]
+mod slot_losses;
 #[path = "black_box/slow_disk_background.rs"]
 mod slow_disk_background;
 #[path = "black_box/slow_disks.rs"]

@@ -54,7 +54,8 @@ fn a_disk_that_stalls_holds_up_orders_and_nobody_else() {
     for threads in [1, 4] {
         let server = node(threads, &["--cluster-config-save-behavior", "best-effort"]);
         let (mut other, mut published) = (server.client(), server.client());
-        assert!(eventually(|| ask(&mut other, "SET a 1") == "OK"));
+        // The slot that goes has no keys: a node that has just started takes responsibility for those that it finds.
+        assert!(eventually(|| ask(&mut other, "SET b 1") == "OK"));
         let pipe = stall(&server);
         let mut operator = server.socket();
         // The slot of the key `a`.
@@ -82,6 +83,53 @@ fn a_disk_that_stalls_holds_up_orders_and_nobody_else() {
         assert!(server.folder.read("nodes.conf").contains("0-15494 15496-16383"));
         assert!(server.stop().success());
     }
+}
+
+#[test]
+fn clients_that_wait_are_sent_on_before_the_loss_is_in_the_file() {
+    if is_peer() {
+        return;
+    }
+    let server = node(2, &["--cluster-config-save-behavior", "best-effort"]);
+    let mut client = server.client();
+    assert!(eventually(|| ask(&mut client, "SET b 1") == "OK"));
+    let (mut waiting, mut operator) = (server.socket(), server.socket());
+    send(&mut waiting, b"BLPOP a 0\r\n");
+    assert!(eventually(|| ask(&mut client, "INFO clients").contains("blocked_clients:1")));
+    let pipe = stall(&server);
+    send(&mut operator, b"CLUSTER DELSLOTS 15495\r\n");
+    expect_bytes(&mut waiting, b"-CLUSTERDOWN Hash slot not served\r\n");
+    expect_silence(&mut operator);
+    go_on(&pipe);
+    expect_bytes(&mut operator, b"+OK\r\n");
+    assert!(server.stop().success());
+}
+
+/// Slots that a node gains are in the file before commands are admitted by them, and so is the state of the cluster.
+#[test]
+fn the_cluster_is_up_when_commands_are_admitted_and_not_before() {
+    if is_peer() {
+        return;
+    }
+    let server = node(2, &["--cluster-config-save-behavior", "best-effort"]);
+    let mut client = server.client();
+    // The slot that goes has no keys: a node that has just started takes responsibility for those that it finds.
+    assert!(eventually(|| ask(&mut client, "SET b 1") == "OK"));
+    dialogue(&mut client, &[("CONFIG SET cluster-require-full-coverage yes", "OK"), ("CLUSTER DELSLOTS 15495", "OK")]);
+    let is_up = |client: &mut _| ask(client, "CLUSTER INFO").contains("cluster_state:ok");
+    assert!(!is_up(&mut client));
+    let pipe = stall(&server);
+    let mut operator = server.socket();
+    send(&mut operator, b"CLUSTER ADDSLOTS 15495\r\n");
+    assert!(eventually(|| !is_unassigned(&mut client)), "the order is given");
+    for _ in 0..100 {
+        assert!(!is_up(&mut client) && ask(&mut client, "GET b").contains("CLUSTERDOWN"));
+    }
+    go_on(&pipe);
+    expect_bytes(&mut operator, b"+OK\r\n");
+    assert!(is_up(&mut client));
+    dialogue(&mut client, &[("SET a 2", "OK"), ("SET b 2", "OK")]);
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Nodes of a cluster whose processes are stopped for longer than the node timeout, and go on.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, read_to_close, send};
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Two nodes, each with half of the slots: `{c}` is the first one's.
-fn two_nodes() -> [Server; 2] {
+pub fn two_nodes() -> [Server; 2] {
     let start = || {
         let bus = free_port().to_string();
         let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
@@ -54,6 +54,33 @@ fn a_node_that_was_stopped_serves_nothing_until_it_has_heard_the_others() {
         assert_eq!(String::from_utf8_lossy(&found), down);
     }
     assert!(eventually(|| ask(&mut client, "GET c") == "\"0\""));
+    assert!(node.stop().success() && other.stop().success());
+}
+
+/// The script writes, and ends once its node has stood still.
+const UNTIL_STOPPED: &str = "redis.call('SET', KEYS[1], 'lost') \
+     local function now() local time = redis.call('TIME') return time[1] * 1000000 + time[2] end \
+     local last = now() \
+     while true do local time = now() if time - last > 1000000 then return 'OK' end last = time end";
+
+/// A replica that leads by then does not have the write.
+#[test]
+fn a_write_that_ran_before_its_node_was_stopped_is_not_acknowledged_after_that() {
+    if is_peer() {
+        return;
+    }
+    let [node, other] = two_nodes();
+    let (mut client, mut writer) = (node.client(), node.socket());
+    assert_eq!(ask(&mut client, "CONFIG SET busy-reply-threshold 1"), "OK");
+    assert!(eventually(|| ask(&mut client, "SET c 0") == "OK"));
+    let script = format!("*4\r\n$4\r\nEVAL\r\n${}\r\n{UNTIL_STOPPED}\r\n$1\r\n1\r\n$1\r\nc\r\n", UNTIL_STOPPED.len());
+    send(&mut writer, script.as_bytes());
+    assert!(eventually(|| ask(&mut client, "GET c").contains("BUSY")));
+    node.signal("STOP");
+    sleep(Duration::from_millis(1500));
+    node.signal("CONT");
+    assert_eq!(read_to_close(&mut writer), "");
+    assert!(eventually(|| ask(&mut client, "GET c") == "\"lost\""));
     assert!(node.stop().success() && other.stop().success());
 }
 

@@ -5,6 +5,7 @@ use crate::core::command::Command;
 use crate::core::context::{Flow, Now, Work};
 use crate::core::dispatch;
 use crate::core::session::Session;
+use engine::clients::waiters::{Delivery, Ticket};
 use engine::config::{ApplyHooks, Caller, Config, Directive};
 use engine::data::event_class::EventClass;
 use engine::keyspace::origin::Asker;
@@ -20,6 +21,13 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 struct Listener {
     events: Mutex<Vec<Event>>,
+    delivered: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Delivery for Listener {
+    fn deliver(&self, _: &Arc<Ticket>, reply: Vec<u8>) {
+        self.delivered.lock().expect("no test panics here").push(reply);
+    }
 }
 
 impl EffectSink for Listener {
@@ -32,7 +40,7 @@ impl EffectSink for Listener {
     }
 }
 
-engine::host_defaults!(Listener: Clock, Memory, Files, Threads, Peers, Process, Log, Connections, Delivery);
+engine::host_defaults!(Listener: Clock, Memory, Files, Threads, Peers, Process, Log, Connections);
 
 /// Directives that only change.
 struct NoHooks;
@@ -185,11 +193,27 @@ impl Client {
         }
     }
 
+    /// Runs a command that waits.
+    pub fn begin_wait(&mut self, line: &str) -> Arc<Ticket> {
+        let (mut args, mut reply): (Args<'_>, _) = (line.split(' ').map(str::as_bytes).collect(), Reply::default());
+        let prepared = dispatch::prepare(&self.engine, &args);
+        match dispatch::run(&self.engine, &mut self.session, &prepared, &mut args, self.now, &mut reply) {
+            Flow::Wait(ticket) => ticket,
+            _ => panic!("{line} does not wait"),
+        }
+    }
+
     /// Runs a command and compares what [`run`](Self::run) shows.
     #[track_caller]
     pub fn is(&mut self, line: &str, expected: &str) -> &mut Client {
         assert_eq!(self.run(line), expected, "{line}");
         self
+    }
+
+    /// Replies since the last call to commands that have waited.
+    pub fn delivered(&self) -> Vec<String> {
+        let delivered = std::mem::take(&mut *self.host.delivered.lock().expect("no test panics here"));
+        delivered.into_iter().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
     }
 
     /// Events since the last call, as `database name key`.

@@ -66,7 +66,7 @@ impl Bus {
 
     /// `nodes.conf`.
     pub fn conf(&self) -> Vec<u8> {
-        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch).into_bytes()
+        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch, self.is_unsynchronized).into_bytes()
     }
 
     /// Where commands are sent.

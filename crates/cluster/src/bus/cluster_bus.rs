@@ -63,6 +63,9 @@ pub struct Bus {
     pub(super) removals: usize,
     /// Orders to follow a primary of which it is not known that they are done.
     pub(super) follows: usize,
+    /// This node follows a primary of another history than its own, and has not been synchronized since. Its files may
+    /// be of the other history: the node's own file says so, too.
+    pub(super) is_unsynchronized: bool,
     /// Keys were found that may be about to go.
     pub(super) looks_again: bool,
     pub(super) settings: Settings,
@@ -112,6 +115,7 @@ impl Bus {
         let mut bus = Bus::with_nodes(conf.nodes, settings, random, now);
         bus.current_epoch = conf.current_epoch;
         bus.last_vote_epoch = conf.last_vote_epoch;
+        bus.is_unsynchronized = conf.is_unsynchronized;
         bus.heard_before_start = conf.last_heard;
         bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
         bus.start(address);
@@ -142,6 +146,7 @@ impl Bus {
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,
+            is_unsynchronized: false,
             looks_again: false,
             settings,
             debug: DebugSettings::default(),
@@ -196,6 +201,10 @@ impl Bus {
         self.unconfirmed_since = facts.is_unconfirmed.then(|| self.unconfirmed_since.unwrap_or(now));
         if self.coming.have_come(&facts) {
             self.todo.slot_map_changed();
+        }
+        if self.is_unsynchronized && facts.is_linked && self.follows == 0 {
+            self.is_unsynchronized = false;
+            self.todo.save(false);
         }
         if self.todo.waits_for_offset() {
             self.settle();

@@ -27,6 +27,7 @@ impl Bus {
         }
         if is_myself {
             self.coming = ComingSlots::default();
+            self.is_unsynchronized = false;
             self.removals += 1;
             self.effects.push(Effect::Lead);
             self.todo.leads();
@@ -56,6 +57,7 @@ impl Bus {
         self.nodes.set_primary(myself, Some(primary));
         self.coming = ComingSlots::default();
         self.update_shard_id(myself, shard_id);
+        self.is_unsynchronized |= needs_full_sync;
         self.follow(primary, needs_full_sync);
         self.drop_channels_of_others();
         self.reset_manual_failover();
@@ -134,5 +136,42 @@ impl Bus {
     pub(super) fn named_in_shard(&self, id: NodeId) -> String {
         let shard = self.nodes.get(&id).map(|node| node.shard_id.to_string()).unwrap_or_default();
         format!("{id} ({}) in shard {shard}", self.human_name(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::cluster_bus::Bus;
+    use crate::bus::model::bus_settings::Facts;
+    use crate::bus::test_bus::{add_primary, bus};
+
+    /// Its files hold the data of the primary that it had before.
+    #[test]
+    fn a_replica_that_starts_before_its_first_synchronization_never_stands() {
+        let mut bus = bus();
+        let primary = add_primary(&mut bus);
+        bus.nodes.set_owner(7, Some(primary));
+        bus.become_replica_of(primary, true, true);
+        bus.settle();
+        let (address, settings) = (bus.announced.clone(), bus.settings.clone());
+        let load = |text: &[u8]| {
+            let random = fastrand::Rng::with_seed(1);
+            Bus::load(text, address.clone(), settings.clone(), random, 1).expect("its own file")
+        };
+        let facts = |is_linked| Facts { is_following: true, is_linked, has_history: true, ..Facts::default() };
+        let mut again = load(&bus.conf());
+        again.followed();
+        again.set_facts(facts(false), 2);
+        assert!(!again.has_history());
+        again.take_effects();
+        again.set_facts(facts(true), 3);
+        again.settle();
+        assert!(again.has_history());
+        assert!(again.take_effects().iter().any(|effect| matches!(effect, Effect::Save { .. })));
+        let mut synchronized = load(&again.conf());
+        synchronized.followed();
+        synchronized.set_facts(facts(false), 4);
+        assert!(synchronized.has_history(), "it was synchronized with this primary");
     }
 }

@@ -18,6 +18,8 @@ pub struct Conf {
     pub current_epoch: u64,
     /// The epoch of the last vote.
     pub last_vote_epoch: u64,
+    /// This node, a replica, has nothing of its primary's data, whatever its own files hold.
+    pub is_unsynchronized: bool,
     /// The last time at which another node had answered this one.
     pub last_heard: Millis,
 }
@@ -49,7 +51,7 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     let text = String::from_utf8_lossy(text);
     let mut reader =
         Reader { random, now, tls_cluster, nodes: Vec::new(), listed: BTreeSet::new(), myself: None, last_heard: 0 };
-    let (mut current_epoch, mut last_vote_epoch) = (0, 0);
+    let mut said = Vars::default();
     let mut lines: Vec<Vec<&str>> = Vec::new();
     let wrong = |words: &[&str], reason| ConfError { line: words.join(" "), reason };
     for line in text.lines() {
@@ -57,7 +59,7 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
         match words.first() {
             None => {}
             Some(first) if first.eq_ignore_ascii_case("vars") => {
-                vars(&words, &mut current_epoch, &mut last_vote_epoch).map_err(|reason| wrong(&words, reason))?;
+                vars(&words, &mut said).map_err(|reason| wrong(&words, reason))?;
             }
             Some(_) => {
                 reader.node(&words).map_err(|reason| wrong(&words, reason))?;
@@ -76,20 +78,26 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     gather_shards(&mut nodes);
     let greatest = nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0);
     let last_heard = reader.last_heard;
-    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, last_heard })
+    let [current_epoch, last_vote_epoch, unsynchronized] = said;
+    let is_unsynchronized = unsynchronized != 0;
+    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, is_unsynchronized, last_heard })
 }
 
-fn vars(words: &[&str], current_epoch: &mut u64, last_vote_epoch: &mut u64) -> Parsed<()> {
+/// The current epoch, that of the last vote, and whether the node is not synchronized.
+type Vars = [u64; 3];
+
+fn vars(words: &[&str], said: &mut Vars) -> Parsed<()> {
     if words.len().is_multiple_of(2) {
         return Err("a variable without a value");
     }
     for pair in words[1..].chunks_exact(2) {
-        let to = match pair[0].to_ascii_lowercase().as_str() {
-            "currentepoch" => &mut *current_epoch,
-            "lastvoteepoch" => &mut *last_vote_epoch,
+        let at = match pair[0].to_ascii_lowercase().as_str() {
+            "currentepoch" => 0,
+            "lastvoteepoch" => 1,
+            "unsynchronized" => 2,
             _ => continue,
         };
-        *to = pair[1].parse().map_err(|_| "an epoch that is no number")?;
+        said[at] = pair[1].parse().map_err(|_| "an epoch that is no number")?;
     }
     Ok(())
 }
@@ -322,12 +330,12 @@ mod tests {
              nodename=n,shard-id={SHARD} slave,fail,nofailover {ME} 77 77 4 disconnected\n\
              {ME} ::1:30001@31001,,tls-port=0,shard-id={SHARD} myself,master - 0 0 4 connected 0-5460 5470 \
              [5->-{OTHER}] [6000-<-{OTHER}]\n\
-             vars currentEpoch 6 lastVoteEpoch 5\n"
+             vars currentEpoch 6 lastVoteEpoch 5 unsynchronized 1\n"
         );
         let conf = parsed(&text).expect("well formed");
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
-        let written = write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch);
+        let written = write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.is_unsynchronized);
         let mut again: Vec<&str> = written.lines().collect();
         again.sort_unstable();
         assert_eq!(again, lines);

@@ -30,14 +30,15 @@ pub(super) const FLAG_NAMES: [(u16, &str); 8] = [
     (Flags::NOFAILOVER, "nofailover"),
 ];
 
-/// The whole file.
-pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64) -> String {
+/// The whole file. Real servers pass over a variable that they do not know.
+pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, is_unsynchronized: bool) -> String {
     let mut text = String::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
         node_line(&mut text, nodes, node, LineFor::File);
         text.push('\n');
     }
-    let _ = writeln!(text, "vars currentEpoch {current_epoch} lastVoteEpoch {last_vote_epoch}");
+    let unsynchronized = if is_unsynchronized { " unsynchronized 1" } else { "" };
+    let _ = writeln!(text, "vars currentEpoch {current_epoch} lastVoteEpoch {last_vote_epoch}{unsynchronized}");
     text
 }
 

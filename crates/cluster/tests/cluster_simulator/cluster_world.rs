@@ -195,7 +195,9 @@ impl World {
         let member = &mut self.members[node];
         let now = self.now + member.clock;
         let mut facts = member.facts();
-        facts.has_history |= self.flaw == Flaw::HasNoHistory && facts.is_following;
+        if self.flaw == Flaw::HasNoHistory && facts.is_following {
+            (facts.has_history, facts.is_linked) = (true, true);
+        }
         if let Some(store) = self.data.stores.get(node) {
             facts.are_writes_paused = store.is_failing_over;
         }

@@ -2,7 +2,7 @@
 //! is one number.
 //!
 //! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` runs one again, `CINNABAR_SEEDS=99` more.
-//! Ten thousand take ten minutes of a processor:
+//! Ten thousand take ten minutes of a processor; `CINNABAR_FIRST_SEED=5000` begins with that one:
 //!
 //!     CARGO_PROFILE_TEST_OPT_LEVEL=2 CINNABAR_SEEDS=10000 cargo test -p cinnabar-cluster slots_move_whatever
 

@@ -17,7 +17,10 @@ fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("CINNABAR_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("CINNABAR_SEEDS").unwrap_or(16),
+        None => {
+            let first = number("CINNABAR_FIRST_SEED").unwrap_or(0);
+            first..first + number("CINNABAR_SEEDS").unwrap_or(16)
+        }
     }
 }
 

@@ -216,7 +216,7 @@ fn reply_details(cx: &mut Context<'_>, node: &Node) {
 
 pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    cx.reply.verbatim(b"txt", info_text().as_bytes());
+    cx.reply.verbatim(b"txt", info_text(cx.engine).as_bytes());
     Ok(())
 }
 
@@ -227,11 +227,17 @@ pub(crate) fn reset_counters() {
 }
 
 /// CLUSTER INFO; nothing without a cluster.
-pub(crate) fn info_text() -> String {
-    desk().map(|desk| text_of(&desk.view(), desk.published())).unwrap_or_default()
+pub(crate) fn info_text(engine: &Engine) -> String {
+    let text = |desk: &dyn Desk| {
+        let view = desk.view();
+        // The node may know already that the cluster serves, and commands be admitted a little later.
+        let is_up = view.is_up() && engine.cluster().is_up(&engine.cluster().map());
+        text_of(&view, is_up, desk.published())
+    };
+    desk().map(text).unwrap_or_default()
 }
 
-fn text_of(view: &NodeView, published: Published) -> String {
+fn text_of(view: &NodeView, is_up: bool, published: Published) -> String {
     let (mut assigned, mut ok, mut suspected, mut failed) = (0, 0, 0, 0);
     let mut counts = [0; 4];
     for node in view.nodes().iter() {
@@ -251,7 +257,7 @@ fn text_of(view: &NodeView, published: Published) -> String {
     let myself = view.nodes().myself();
     let mut text = String::new();
     let mut line = |name: &str, value: &dyn std::fmt::Display| _ = write!(text, "{name}:{value}\r\n");
-    line("cluster_state", &if view.is_up() { "ok" } else { "fail" });
+    line("cluster_state", &if is_up { "ok" } else { "fail" });
     line("cluster_slots_assigned", &assigned);
     line("cluster_slots_ok", &ok);
     line("cluster_slots_pfail", &suspected);

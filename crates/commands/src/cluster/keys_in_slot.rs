@@ -24,20 +24,26 @@ struct SlotNames {
     names: Vec<Vec<u8>>,
     /// So many are wanted, and there.
     wanted: usize,
+    /// Entries of the next piece. The first one is small: most entries may be of the slot.
+    size: usize,
 }
 
 impl SlotNames {
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
-        let SlotNames { walk, filter, names, wanted } = self;
-        if names.len() < *wanted {
+        let SlotNames { walk, filter, names, wanted, size } = self;
+        while names.len() < *wanted {
             let find = |entry: &KeyEntry| {
                 if names.len() < *wanted {
                     names.push(entry.key().to_vec());
                 }
             };
-            let went = walk.piece(&mut cx.keys, PIECE, filter, find)?;
-            if went.is_some() && names.len() < *wanted {
-                return Ok(false);
+            let went = walk.piece(&mut cx.keys, *size, filter, find)?;
+            let was_small = std::mem::replace(size, PIECE) < PIECE;
+            match went {
+                None => break,
+                Some(_) if was_small => {}
+                Some(_) if names.len() < *wanted => return Ok(false),
+                Some(_) => {}
             }
         }
         cx.reply.array(names.len());
@@ -200,7 +206,7 @@ pub(super) fn get_keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
         return Err(Error::InvalidSlotOrCount);
     }
     let (wanted, (walk, filter)) = (max.min(count_in_slot(cx, slot)?), walk_of(cx, slot..=slot));
-    let mut names = SlotNames { walk, filter, names: Vec::new(), wanted };
+    let mut names = SlotNames { walk, filter, names: Vec::new(), wanted, size: wanted.clamp(1, PIECE) };
     if !names.piece(cx)? {
         cx.flow = Flow::more(names);
     }
@@ -286,6 +292,27 @@ mod tests {
         node_duties::remove_keys(engine, &slots, "n", now);
         engine.hidden_slots().end_leaving(&slots);
         client.is("DBSIZE", ":1").is("CLUSTER COUNTKEYSINSLOT 15495", ":0").is("GET b", "1");
+    }
+
+    /// The keys may go before all clients that wait for them have been looked through.
+    #[test]
+    fn a_client_that_waits_for_a_key_hears_of_its_slots_loss_and_not_of_the_keys_end() {
+        let mut client = Client::new();
+        client.engine().persistence_status().set_clustered(true);
+        let mut owners = vec![Some(0); SLOTS];
+        let map = |owners: &[Option<u16>]| SlotMap {
+            is_up: true,
+            serving: Some(0),
+            owners: owners.to_vec(),
+            ..SlotMap::default()
+        };
+        client.engine().set_slot_map(map(&owners));
+        client.is("XGROUP CREATE a g $ MKSTREAM", "+OK");
+        client.beside().begin_wait("XREADGROUP GROUP g c BLOCK 0 STREAMS a >");
+        owners[15495] = None;
+        client.engine().set_slot_map(map(&owners));
+        node_duties::remove_keys(client.engine(), &SlotSet::of([15495..=15495]), "n", client.now());
+        assert_eq!(client.delivered(), ["-CLUSTERDOWN Hash slot not served\r\n"]);
     }
 
     #[test]

@@ -3,20 +3,19 @@
 use super::keys_in_slot::SlotRemoval;
 use super::slots_word::SlotsWord;
 use crate::core::args::Args;
-use crate::core::cluster_routing::sent_to;
+use crate::core::cluster_routing::waits_in_vain;
 use crate::core::context::Now;
 use crate::core::dispatch;
 use crate::core::session::Session;
 use crate::replication::follow::{self, Waits};
 use crate::replication::step_down;
 use cluster::slot_set::SlotSet;
+use engine::Engine;
 use engine::data::slot::SLOTS;
 use engine::status::pause::Hold;
 use engine::status::replication_status::PrimaryAddress;
-use engine::{Engine, Error};
 use replication::failover_state::Target;
 use resp::Reply;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,17 +25,10 @@ pub fn end_waits(engine: &Engine) {
     for client in engine.clients().all() {
         let Some(ticket) = client.ticket() else { continue };
         let Some(key) = ticket.keys().first() else { continue };
-        let (slot, request) = (key.hash.slot(), ticket.request());
-        let owner = map.owners.get(usize::from(slot)).copied().flatten();
-        let reads_replica = client.read_only.load(Relaxed) && !request.writes();
-        let is_here = owner.is_some() && owner == map.serving && (!map.is_replica || reads_replica);
-        let error = match owner {
-            _ if !map.is_up => Error::ClusterDown,
-            _ if is_here || map.importing.contains_key(&slot) => continue,
-            None => Error::SlotUnbound,
-            Some(owner) => sent_to(engine, &client, &map, owner, slot, false),
-        };
-        if ticket.finish() {
+        let request = ticket.request();
+        if let Some(error) = waits_in_vain(engine, &client, &map, key.hash.slot(), request.writes())
+            && ticket.finish()
+        {
             engine.host().deliver(&ticket, request.error_reply(&error));
         }
     }

@@ -105,6 +105,25 @@ fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
     if routed.writes { Err(Error::ClusterReadsOnly) } else { Ok(()) }
 }
 
+/// Returns the error for a client that waits in vain for a key of this slot: the slot is elsewhere, or nowhere.
+pub(crate) fn waits_in_vain(
+    engine: &Engine,
+    client: &ClientInfo,
+    map: &SlotMap,
+    slot: u16,
+    writes: bool,
+) -> Option<Error> {
+    let owner = map.owners.get(usize::from(slot)).copied().flatten();
+    let reads_replica = client.read_only.load(Relaxed) && !writes;
+    let is_here = owner.is_some() && owner == map.serving && (!map.is_replica || reads_replica);
+    match owner {
+        _ if !map.is_up => Some(Error::ClusterDown),
+        _ if is_here || map.importing.contains_key(&slot) => None,
+        None => Some(Error::SlotUnbound),
+        Some(owner) => Some(sent_to(engine, client, map, owner, slot, false)),
+    }
+}
+
 /// Returns the redirection for a client that asks for a slot of another node.
 pub(crate) fn sent_to(
     engine: &Engine,

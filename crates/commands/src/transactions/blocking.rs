@@ -30,7 +30,7 @@ use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::rights::{self, Call};
 use crate::core::session::{Identity, Session};
-use crate::core::{busy_script, tracked_reads};
+use crate::core::{busy_script, cluster_routing, tracked_reads};
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
@@ -347,6 +347,16 @@ struct BlockedClient {
 }
 
 impl BlockedClient {
+    /// The slot of its keys may have gone, and the keys after it, before all clients that wait for them are sent on.
+    fn waits_in_vain(&self, engine: &Engine) -> Option<Error> {
+        let (_, key) = self.key_args.first().filter(|_| engine.is_clustered())?;
+        if engine.cluster().serves(key.slot()) {
+            return None;
+        }
+        let writes = self.command.flags.has(WRITE);
+        cluster_routing::waits_in_vain(engine, &self.client, &engine.cluster().map(), key.slot(), writes)
+    }
+
     fn reply(&self, write: impl FnOnce(&mut Reply)) -> Vec<u8> {
         let mut reply = Reply::new(Vec::new(), self.protocol);
         write(&mut reply);
@@ -413,6 +423,7 @@ impl Retry for BlockedClient {
         let ran = match admission::admit_retry(engine, self.command) {
             Verdict::Refuse(error) => Err(error),
             _ if let Err(error) = permitted => Err(error),
+            _ if let Some(error) = self.waits_in_vain(engine) => Err(error),
             _ => (self.command.run)(&mut cx, &mut args),
         };
         if let Err(error) = ran {

@@ -11,7 +11,7 @@ use crate::time::Nanos;
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Any command about this slot runs here.
 const SERVED: u8 = 1;
@@ -28,13 +28,22 @@ pub struct ClusterStatus {
     until: AtomicU64,
     /// Whether the moment has passed. Changed under the lock of `left`.
     is_late: AtomicBool,
+    /// How often the moment has passed.
+    lapses: AtomicU64,
 }
 
 impl Default for ClusterStatus {
     fn default() -> ClusterStatus {
         let slots = std::iter::repeat_with(AtomicU8::default).take(SLOTS).collect();
         let (map, until) = (Mutex::new(Arc::new(SlotMap::default())), AtomicU64::new(u64::MAX));
-        ClusterStatus { slots, map, left: Mutex::default(), until, is_late: AtomicBool::new(false) }
+        ClusterStatus {
+            slots,
+            map,
+            left: Mutex::default(),
+            until,
+            is_late: AtomicBool::new(false),
+            lapses: AtomicU64::new(0),
+        }
     }
 }
 
@@ -69,17 +78,33 @@ impl ClusterStatus {
     /// Whether the map may have expired at this moment. Called once for each batch of commands.
     #[inline]
     pub fn is_late(&self, now: Nanos) -> bool {
-        now.0 > self.until.load(Relaxed)
+        now.0 > self.until.load(Acquire)
+    }
+
+    /// How often the map did not hold any more. It is counted before the map holds again: replies to commands that ran
+    /// before a greater number came about may tell of a data set that others have replaced.
+    #[inline]
+    pub fn lapses(&self) -> u64 {
+        self.lapses.load(Relaxed)
     }
 
     /// Stops serving if the map has expired. True if that is new: the caller begins an epoch.
     pub(crate) fn expire(&self, now: Nanos) -> bool {
         let left = self.left.lock();
-        if !self.is_late(now) || self.is_late.swap(true, Relaxed) {
-            return false;
+        let is_news = self.lapse(now);
+        if is_news {
+            self.mark(&self.map(), &left);
         }
-        self.mark(&self.map(), &left);
-        true
+        is_news
+    }
+
+    /// Counts that the map does not hold any more, once. True if it did not before this.
+    fn lapse(&self, now: Nanos) -> bool {
+        let is_news = self.is_late(now) && !self.is_late.swap(true, Relaxed);
+        if is_news {
+            self.lapses.fetch_add(1, Relaxed);
+        }
+        is_news
     }
 
     /// Extends the map up to `until`. `knows`: if it had expired, the bus knew. True if the served slots change: the
@@ -89,7 +114,8 @@ impl ClusterStatus {
         if !knows && (self.is_late(now) || self.is_late.load(Relaxed)) {
             return None;
         }
-        self.until.store(until.0, Relaxed);
+        self.lapse(now);
+        self.until.store(until.0, Release);
         let was_late = self.is_late.swap(false, Relaxed);
         if was_late {
             self.mark(&self.map(), &left);
@@ -176,7 +202,10 @@ mod tests {
         assert!(!status.serves(6));
         assert_eq!(status.extend(at(13), at(20), true), Some(true));
         assert!(status.serves(6) && !status.is_late(at(20)));
+        assert_eq!(status.lapses(), 1);
         assert_eq!(status.extend(at(21), at(30), false), None, "it was late, though no worker has seen it");
+        assert_eq!(status.extend(at(22), at(30), true), Some(true));
+        assert_eq!(status.lapses(), 2, "replies of before tell that it was late");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct HeldReplies {
     /// When they began to wait, in milliseconds, and how often the server had changed whom it follows.
     pub since: u64,
     pub generation: u64,
+    /// How often the node's slot map had not held any more when their commands began to run.
+    pub lapses: u64,
     bytes: Vec<u8>,
     replies: Vec<HeldReply>,
 }
@@ -53,7 +55,7 @@ pub struct HeldReplies {
 impl HeldReplies {
     /// Replies whose bytes are parts of `bytes`.
     pub fn new(bytes: Vec<u8>, since: u64, generation: u64) -> HeldReplies {
-        HeldReplies { since, generation, bytes, replies: Vec::new() }
+        HeldReplies { since, generation, lapses: 0, bytes, replies: Vec::new() }
     }
 
     /// Adds a reply; returns what it counts as.
@@ -75,7 +77,8 @@ impl HeldReplies {
 
     /// Takes those out that go, one word for each; the others are second.
     fn split(mut self, goes: &[bool]) -> (HeldReplies, HeldReplies) {
-        let mut others = HeldReplies::new(Vec::new(), self.since, self.generation);
+        let mut others =
+            HeldReplies { lapses: self.lapses, ..HeldReplies::new(Vec::new(), self.since, self.generation) };
         let mut goes = goes.iter();
         for reply in self.replies.extract_if(.., |_| goes.next() == Some(&false)) {
             let start = others.bytes.len();
@@ -127,6 +130,12 @@ impl DurableReplies {
             }
             goes
         })
+    }
+
+    /// Takes those that wait for the disk alone, of ticks in which the slot map had lapsed less often than by now.
+    /// Replicas that answer for a reply have what it tells of.
+    pub fn take_lapsed(&mut self, lapses: u64) -> Vec<HeldReplies> {
+        self.take_of(|held, reply| held.lapses != lapses && reply.need.replicas == 0)
     }
 
     /// Asks of each reply once, in order.
@@ -191,6 +200,19 @@ mod tests {
         let overdue = waiting.take_overdue(|held| held.since < 200, |_| true);
         assert_eq!(texts(&overdue), [(0, &b"+A"[..])]);
         assert_eq!(texts(&waiting.take(|_| true)), [(1, &b"+B"[..]), (0, b"+A"), (1, b"+B")]);
+    }
+
+    #[test]
+    fn replies_that_wait_for_a_disk_go_to_nobody_once_the_node_may_be_replaced() {
+        let mut waiting = DurableReplies::default();
+        for lapses in [0, 1] {
+            let mut held = HeldReplies { lapses, ..HeldReplies::new(b"+A+B".to_vec(), 0, 0) };
+            held.push(HeldReply { need: AckNeed { replicas: 1, durable: false }, ..reply(0, 10) });
+            held.push(reply(1, 10));
+            waiting.push(held);
+        }
+        assert_eq!(texts(&waiting.take_lapsed(1)), [(1, &b"+B"[..])]);
+        assert_eq!(texts(&waiting.take(|_| true)), [(0, &b"+A"[..]), (0, b"+A"), (1, b"+B")]);
     }
 
     #[test]

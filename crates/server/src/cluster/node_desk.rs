@@ -345,6 +345,8 @@ impl NodeDesk {
             && let Some(losses) = bus.slot_map().losses_from(&shared.engine.cluster().map())
         {
             shared.engine.set_slot_map(losses);
+            drop(bus);
+            self.duty(Duty::EndWaits);
         }
     }
 

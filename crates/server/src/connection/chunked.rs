@@ -11,6 +11,8 @@ pub struct ChunkedCommand {
     pub command: &'static Command,
     /// Bytes that it has replied.
     pub replied: usize,
+    /// How often the node's slot map had not held any more when it began.
+    pub lapses: u64,
 }
 
 /// The one of a connection, if there is one.

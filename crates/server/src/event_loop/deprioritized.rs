@@ -57,13 +57,14 @@ impl Worker {
         if connection.throttled(now.unix_ms(), self.patience) {
             return connection.chunked.throttle();
         }
-        let Some(ChunkedCommand { mut work, command, replied }) = connection.chunked.take() else { return };
+        let Some(ChunkedCommand { mut work, command, replied, lapses }) = connection.chunked.take() else { return };
         let start = self.replies.len();
         let sink = self.replies.sink();
         sink.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
         let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
-        let (rests, is_cut_off) = (!done && work.rests(), connection.session.is_cut_off);
+        let (rests, is_cut_off) =
+            (!done && work.rests(), connection.session.is_cut_off || lapses != engine.cluster().lapses());
         if is_cut_off {
             // It may hold a collection that is no key's any more.
             engine.host().free(vec![Garbage::Work(Box::new(work))]);
@@ -72,7 +73,7 @@ impl Worker {
             sink.raw(&connection.output.take_held_back());
         } else {
             let replied = replied + sink.len().saturating_sub(start);
-            connection.chunked.go_on(ChunkedCommand { work, command, replied });
+            connection.chunked.go_on(ChunkedCommand { work, command, replied, lapses });
         }
         if rests {
             // It goes on with the next look at those that wait for their peers.

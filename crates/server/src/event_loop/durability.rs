@@ -25,6 +25,7 @@ use crate::aof::kept_log::KeptLog;
 use crate::aof::writer::{commit, write};
 use crate::connection::state::Connection;
 use crate::event_loop::open_outcome;
+use crate::event_loop::replies::current_lapses;
 use crate::event_loop::reply_buffer::ReplyPart;
 use crate::event_loop::worker::Worker;
 use commands::persistence::aof::{is_far_behind, regulate, wrote};
@@ -120,8 +121,9 @@ impl Worker {
                 }
             }
         }
-        let held =
+        let mut held =
             HeldReplies::new(bytes, self.nanos().0 / MILLISECOND, if has_changed { u64::MAX } else { self.generation });
+        held.lapses = self.lapses;
         self.hold(held, parts, &needs, now);
     }
 
@@ -166,6 +168,7 @@ impl Worker {
             return;
         }
         let shared = Arc::clone(&self.shared);
+        self.end_lapsed();
         let kept = KeptLog::of(&shared.engine);
         let generation = shared.engine.replication().generation();
         let time = self.nanos().0 / MILLISECOND;
@@ -182,6 +185,21 @@ impl Worker {
         self.send_open(&overdue, now);
         if self.durable_replies.is_empty() {
             shared.slot(self.index).awaits_durability.store(false, Relaxed);
+        }
+    }
+
+    /// Ends connections whose replies wait for the disk of a node that others may have replaced meanwhile.
+    fn end_lapsed(&mut self) {
+        if !self.shared.engine.is_clustered() {
+            return;
+        }
+        let lapsed = self.durable_replies.take_lapsed(current_lapses(&self.shared.engine));
+        for (reply, _) in lapsed.iter().flat_map(HeldReplies::iter) {
+            let found = self.connections.get_mut(reply.token).filter(|it| it.client() == reply.client);
+            if let Some(connection) = found {
+                connection.output.release(reply.memory());
+                self.close(reply.token);
+            }
         }
     }
 

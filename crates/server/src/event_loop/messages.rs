@@ -49,6 +49,10 @@ impl Worker {
                 | WorkerMessage::Handover(_)
                 | WorkerMessage::Pushes { .. }
                 | WorkerMessage::PauseChanged => self.take_message(message, now),
+                // Locks that are taken are left for later.
+                WorkerMessage::Reply { .. } if self.shared.engine.scripts().is_long() => {
+                    self.take_message(message, now);
+                }
                 // No thread is to wait for a script in silence.
                 WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
                 WorkerMessage::Stop => {

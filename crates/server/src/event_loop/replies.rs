@@ -5,6 +5,7 @@ use crate::connection::state::Connection;
 use crate::event_loop::settings::Settings;
 use crate::event_loop::worker::Worker;
 use commands::{Now, Session};
+use engine::Engine;
 use engine::keyspace::record::LogUser;
 use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,7 @@ impl Worker {
         let skip_first = self.shared.engine.clients().reply_buffers.skip_first.load(Relaxed);
         let most = self.fairness.visit_replies();
         let is_streamed = self.shared.engine.is_logged_for(LogUser::Replicas);
+        let is_clustered = self.shared.engine.is_clustered();
         for (token, bytes) in self.replies.drain() {
             let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.output.end_reply();
@@ -47,6 +49,10 @@ impl Worker {
                 metrics.writers.add(1);
             }
             if bytes.is_empty() {
+                continue;
+            }
+            if is_clustered && has_lapsed(&self.shared.engine, self.lapses) {
+                unsent.push((token, Unsent::Gone));
                 continue;
             }
             match send(connection, &self.settings, metrics, bytes, most, skip_first, now) {
@@ -80,6 +86,23 @@ impl Worker {
     }
 }
 
+/// Whether the node's slot map did not hold any more at a moment since it had lapsed so often: others may have replaced
+/// the node by then, and replies to what ran before are not to be sent.
+#[inline]
+fn has_lapsed(engine: &Engine, lapses: u64) -> bool {
+    current_lapses(engine) != lapses
+}
+
+/// How often the node's slot map has not held any more by this moment.
+#[inline]
+pub fn current_lapses(engine: &Engine) -> u64 {
+    let (cluster, clock) = (engine.cluster(), engine.host().nanos());
+    if cluster.is_late(clock) {
+        engine.expire_slot_map(clock);
+    }
+    cluster.lapses()
+}
+
 /// The client that was the last one to be replied to a write.
 #[derive(Default)]
 pub struct LastWriter {
@@ -101,6 +124,7 @@ impl LastWriter {
 
 /// Why a reply is not sent, and its connection ends.
 enum Unsent {
+    /// The connection is gone, or its replies may tell of what others have replaced.
     Gone,
     /// The client has so many bytes to read that it may not have these too.
     TooMuch(usize),

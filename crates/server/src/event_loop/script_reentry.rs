@@ -103,7 +103,7 @@ impl Worker {
         rest: Remaining<'_, '_>,
         now: Now,
     ) -> (Flow, usize) {
-        let token = rest.token;
+        let (token, lapses) = (rest.token, self.lapses);
         let connection = &mut self.connections[token];
         connection.waiting.set_apart(true);
         if let Some(entry) = prepared.entry() {
@@ -118,6 +118,8 @@ impl Worker {
         let mut lending = Lending { worker: self, token, said: Vec::new(), rest: Some(rest) };
         let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
         let flow = LENT.set(&mut lending, run);
+        // Ticks within have begun later.
+        self.lapses = lapses;
         let start = self.replies.len();
         let sink = self.replies.sink();
         sink.set_protocol(reply.protocol());

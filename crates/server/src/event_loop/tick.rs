@@ -164,6 +164,9 @@ impl Worker {
             if engine.cluster().is_late(clock) {
                 engine.expire_slot_map(clock);
             }
+            if self.replies.len() == 0 {
+                self.lapses = engine.cluster().lapses();
+            }
             while !items.is_empty() {
                 let done = self.run_some(items, spans, &unparsed, now);
                 items = &mut items[done..];
@@ -414,7 +417,8 @@ impl Worker {
 
     /// The command is chunked from here on.
     fn begin_chunked(&mut self, token: usize, work: Work, command: &'static Command) {
-        self.connections[token].chunked.go_on(ChunkedCommand { work, command, replied: 0 });
+        let lapses = self.lapses;
+        self.connections[token].chunked.go_on(ChunkedCommand { work, command, replied: 0, lapses });
         self.run_queue.add_chunked(token);
     }
 

@@ -98,6 +98,8 @@ pub struct Worker {
     pub(super) unanswered_to: u64,
     /// How often the server had changed whom it follows when replies were looked at last.
     pub(super) generation: u64,
+    /// How often the node's slot map had not held any more when the commands of this tick began to run.
+    pub(super) lapses: u64,
     pub(super) write_delay: WriteDelay,
     pub(super) push_targets: PushTargets,
     pub(super) proxy_links: ProxyLinks,
@@ -145,6 +147,7 @@ impl Worker {
             last_writer: LastWriter::default(),
             unanswered_to: 0,
             generation: 0,
+            lapses: 0,
             write_delay: WriteDelay::default(),
             push_targets: PushTargets::default(),
             proxy_links: ProxyLinks::default(),

@@ -86,7 +86,7 @@ impl Bus {
     /// Whether this replica has anything of its primary's data. What is there is of another history until replication
     /// follows the primary that the node has.
     pub(in crate::bus) fn has_history(&self) -> bool {
-        self.facts.has_history && self.follows == 0
+        self.facts.has_history && self.follows == 0 && !self.is_unsynchronized
     }
 
     /// For how long the primary may have been gone without this node. The time in which it was found to have failed

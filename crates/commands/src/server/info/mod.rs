@@ -82,7 +82,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
     ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
     ("Cluster", cluster),
-    (CLUSTER_INFO, |text, _| text.0.push_str(&crate::cluster::info_text())),
+    (CLUSTER_INFO, |text, source| text.0.push_str(&crate::cluster::info_text(source.engine))),
     (ENGINES, scripting_engines),
     ("Keyspace", keyspace),
     (KEY_SIZES, |text, source| text.0.push_str(&source.key_sizes)),
