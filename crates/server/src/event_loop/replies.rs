@@ -16,7 +16,7 @@ impl Worker {
         if self.replies.len() == start
             && let Some(connection) = self.connections.get(token)
         {
-            // Writes of a client that wants no reply are written all the same, and hold it back.
+            // Writes of a client that wants no reply are logged all the same, and hold it back.
             self.unanswered_to = self.unanswered_to.max(connection.session.logged_at);
         }
         if self.replies.note(token, start)
@@ -26,7 +26,7 @@ impl Worker {
         }
     }
 
-    /// Sends what was replied in this tick: one write a connection.
+    /// Sends the replies of this tick: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
         self.shared.replication.note_growth(&self.shared.engine);
@@ -51,7 +51,7 @@ impl Worker {
             }
             match send(connection, &self.settings, metrics, bytes, most, skip_first, now) {
                 Err(end) => unsent.push((token, end)),
-                // The rest in another visit; a connection with the replies of a chunked command is not settled.
+                // The rest is sent in another visit; a connection with the replies of a chunked command is not settled.
                 Ok(()) if connection.socket.takes_more() => unfinished.push(token),
                 Ok(()) => {}
             }
@@ -63,7 +63,7 @@ impl Worker {
         }
     }
 
-    /// Sends a reply that was kept.
+    /// Sends a reply that was held.
     pub fn send_reply(&mut self, token: usize, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let metrics = &self.shared.engine.metrics()[self.index];
@@ -80,7 +80,7 @@ impl Worker {
     }
 }
 
-/// The client that was the last one to be replied to a write.
+/// Last client that was replied to a write.
 #[derive(Default)]
 pub struct LastWriter {
     client: u64,
@@ -89,7 +89,7 @@ pub struct LastWriter {
 }
 
 impl LastWriter {
-    /// Whether this client has written since, and is another one.
+    /// Returns whether this client has written since, and is another one.
     fn is_next(&mut self, session: &Session) -> bool {
         if session.logged_at <= self.logged_at {
             return false;
@@ -99,7 +99,7 @@ impl LastWriter {
     }
 }
 
-/// Why a reply is not sent, and its connection ends.
+/// Reason why a reply is not sent and its connection ends.
 enum Unsent {
     Gone,
     /// The client has so many bytes to read that it may not have these too.
