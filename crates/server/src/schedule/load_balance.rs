@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   window   | even | lopsided                           | still lopsided | even, or lopsided anew
-//!   does     |      | what each connection takes counts  | gives some     |
+//!   does     |      | counts each connection's load      | gives some     |
 //!              ^ from now on, from nothing
 //! ```
 //!

@@ -3,7 +3,7 @@
 use engine::time::{SteadyMs, SteadyUs};
 use std::collections::BTreeSet;
 
-/// A worker's connections, by their times. Of one time the connection that has come first resumes first.
+/// A worker's connections, by their times. At equal times the connection that has come first resumes first.
 #[derive(Debug, Default)]
 pub struct Metered {
     waiting: BTreeSet<(SteadyUs, u64, usize)>,
