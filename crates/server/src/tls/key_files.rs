@@ -14,7 +14,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where a certificate and its key are.
+/// Files of a certificate and its key.
 #[derive(Clone, Copy)]
 pub struct KeyFiles<'c> {
     pub certificate: &'c [u8],
@@ -22,7 +22,7 @@ pub struct KeyFiles<'c> {
     pub password: &'c [u8],
 }
 
-/// A path as the configuration has it.
+/// Returns a path as the configuration has it.
 pub fn path(name: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(name))
 }
@@ -102,7 +102,7 @@ pub fn authorities(file: &[u8], folder: &[u8]) -> Result<RootCertStore, String> 
     Ok(roots)
 }
 
-/// Their certificates. What is no certificate in a folder is passed over.
+/// Returns the authorities' certificates. Files in a folder that are no certificates are skipped.
 pub fn authority_certificates(file: &[u8], folder: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();
     if !file.is_empty() {
