@@ -1,4 +1,4 @@
-//! What the kernel knows of the process and the machine. Where it does not tell, everything is zero or empty.
+//! The kernel's data about the process and the machine. Data that it does not show is zero or empty.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
