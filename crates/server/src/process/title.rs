@@ -42,7 +42,7 @@ impl Place {
         assert_eq!(title.len(), self.length, "a title fills its place");
         let start = ptr::with_exposed_provenance_mut::<u8>(self.start);
         // SAFETY: the place is memory that the kernel filled with arguments and environment before the program began,
-        // and that may be written (`find` looks at both); nothing unmaps it. Nobody else reads or writes it: the
+        // and that may be written (`find` looks at both); nothing unmaps it. No other code reads or writes it: the
         // program has copies of its arguments, no variable of the environment is left that points there, and the lock
         // of `PLACE` is held. It was never part of an object of the program, so that no reference can be to it.
         unsafe { ptr::copy_nonoverlapping(title.as_ptr(), start, title.len()) };

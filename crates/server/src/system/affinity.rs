@@ -1,5 +1,5 @@
-//! Which processors a thread may run on, and which kinds of pages the process gets: `server-cpulist`, `bio-cpulist`,
-//! `bgsave-cpulist`, `aof-rewrite-cpulist` and `disable-thp`.
+//! The processors that a thread may run on, and the kinds of pages that the process gets: `server-cpulist`,
+//! `bio-cpulist`, `bgsave-cpulist`, `aof-rewrite-cpulist` and `disable-thp`.
 //!
 //! A thread has the processors of the one that made it until it asks for others. A refusal by the system leaves all as
 //! it is: the server works on other processors, too.
