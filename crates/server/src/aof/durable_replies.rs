@@ -105,7 +105,7 @@ impl DurableReplies {
         }
     }
 
-    /// Takes the replies that may go, in order. Of two replies to one client the first goes first: a later one waits
+    /// Takes the replies that may go, in order. The first of two replies to one client goes first: a later one waits
     /// for at least as much.
     pub fn take(&mut self, may_go: impl Fn(&HeldReply) -> bool) -> Vec<HeldReplies> {
         self.take_of(|_, reply| may_go(reply))
