@@ -2,12 +2,12 @@
 //!
 //! | connection | needs | is looked at by |
 //! |---|---|---|
-//! | any | its user | who changes users, by the list of clients |
-//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | the same, and the thread that takes it in |
+//! | any | its user | the client that changes users, by the list of clients |
+//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | that client, and the thread that takes it in |
 //! | subscriber | the right to each channel | its worker |
 //! | monitor | the right to MONITOR | its worker |
 //!
-//! A change of users is in place before the list is looked through, and a connection is on the list as what it is
+//! A change of users is in place before the list is iterated over, and a connection is on the list in its new role
 //! before its new thread looks at the users: one of the two sees the other. Subscribers and monitors stay with their
 //! workers.
 
@@ -23,7 +23,7 @@ use engine::clients::registry::ClientInfo;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether this is the change of a client's user; None: the default one.
+/// Returns whether this is the change of a client's user; None: the default one.
 fn is_of(change: &UserChange, user: Option<&User>) -> bool {
     user.map_or_else(|| change.old.name() == DEFAULT_USER, |user| user.is_same(&change.old))
 }
@@ -33,13 +33,13 @@ fn may_run(user: &User, full_name: &str) -> bool {
     number.is_some_and(|number| user.selectors().iter().any(|selector| selector.allows_command(number.id, None)))
 }
 
-/// Whether a client that is another server may go on as this user.
+/// Returns whether a client that is another server may continue as this user.
 fn keeps_command(client: &ClientInfo, user: &User) -> bool {
     client.lasting_command().is_none_or(|command| user.is_unrestricted() || may_run(user, command))
 }
 
-/// Ends all connections, whichever thread serves them, whose users are gone or may not do any more what the
-/// connection goes on with. True if `own` is the client of one of them, which is left to the caller.
+/// Ends all connections, whichever thread serves them, whose users are gone or have lost the right to the connection's
+/// lasting command. True if `own` is the client of one of them, which is left to the caller.
 pub(super) fn end_connections(engine: &Engine, changes: &[UserChange], own: Option<&ClientInfo>) -> bool {
     if changes.is_empty() {
         return false;
@@ -59,8 +59,8 @@ pub(super) fn end_connections(engine: &Engine, changes: &[UserChange], own: Opti
     own.is_some_and(is_hit)
 }
 
-/// Whether a client that is another server may be taken in by the thread that serves it from now on: it was not
-/// ended on its way, and its user may still do what it goes on with.
+/// Returns whether the thread that serves a client which is another server may take it in: it was not ended on its way,
+/// and its user still has the right to its lasting command.
 pub fn may_be_taken_in(engine: &Engine, client: &ClientInfo) -> bool {
     let (context, user) = (rule_context(engine), client.user());
     let present = match &user {

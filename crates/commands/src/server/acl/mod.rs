@@ -1,8 +1,8 @@
-//! ACL: users and what they may do.
+//! ACL: users and their rights.
 //!
-//! The users themselves, and what rules mean, are the engine's ([`engine::acl`]); here are the commands, the file that
-//! users are kept in, and the start. What has changed holds for every command that begins after the reply: no other
-//! one is under way then that was let in before.
+//! The users themselves, and the meaning of rules, are the engine's ([`engine::acl`]); here are the commands, the file
+//! of users, and the start. A change holds for every command that begins after the reply: no other one that was
+//! admitted before is under way then.
 
 mod acl_commands;
 pub mod acl_file;
