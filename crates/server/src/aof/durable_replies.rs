@@ -63,7 +63,7 @@ impl HeldReplies {
         memory
     }
 
-    /// How many replies there are.
+    /// Returns the number of replies.
     pub fn len(&self) -> usize {
         self.replies.len()
     }

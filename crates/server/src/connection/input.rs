@@ -19,7 +19,7 @@ use std::ops::Range;
 
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 pub const PENDING_COPY_MAX: usize = 16 << 10;
-/// How many times as much may be read at a time when it belongs to a large argument, which is not parsed.
+/// Factor by which more may be read at a time for a large argument, which is not parsed.
 const LARGE: usize = 4;
 /// Bytes of room for the input of a client that has sent a part of a command, and the most that is retained after
 /// longer ones.

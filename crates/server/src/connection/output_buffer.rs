@@ -99,7 +99,7 @@ impl OutputBuffer {
         }
     }
 
-    /// How many buffers there are behind the first, and their bytes.
+    /// Returns the number of buffers behind the first, and their bytes.
     pub fn list(&self) -> (usize, usize) {
         (self.buffers.len() - usize::from(self.has_first), self.list_bytes)
     }

@@ -1,4 +1,4 @@
-//! How long connections wait whose peers do not read.
+//! The time that connections wait whose peers do not read.
 //!
 //! A connection with much unsent runs nothing more, for a while: a client that writes a long pipeline before it reads
 //! must not be locked out for good. The while is longer where more is unsent and where many do not read, so that many
@@ -9,7 +9,7 @@
 pub const OUTPUT_FULL: usize = 256 << 10;
 /// Milliseconds for as much as an output buffer that is full.
 const PATIENCE: i64 = 25;
-/// So many connections that wait for their peers make each of them wait longer, in proportion.
+/// Number of waiting connections from which on each of them waits longer, in proportion.
 const THROTTLED_MANY: usize = 8;
 /// Share of its patience that a worker may lose in a tick: of a crowd that hangs up some connections are left for a
 /// moment, which would be given more and more the fewer they become.

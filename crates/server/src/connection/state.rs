@@ -31,13 +31,13 @@ pub struct Connection {
     pub visits: Visits,
     /// Events that its command waits for.
     pub waiting: Waiting,
-    /// Its chunked command.
+    /// Chunked command of the connection.
     pub chunked: Chunked,
-    /// Its memory.
+    /// Memory of the connection.
     pub memory: MemoryUsage,
     /// Use of its user's quota.
     pub meter: Meter,
-    /// Its client, as commands see it.
+    /// Client, as commands see it.
     pub session: Session,
     /// The protocol of its replies.
     pub protocol: Protocol,

@@ -118,7 +118,8 @@ impl Worker {
         if self.poller.register(&mut stream, token).is_err() {
             return self.shared.forget(self.index, client);
         }
-        // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
+        // The users' own flag is read, not the worker's copy: a client that set the password may get OK before this
+        // tick ends.
         let mut session = Session::connected(info, !engine.users().asks());
         session.token = token;
         session.patience = LockTimeout::Short;

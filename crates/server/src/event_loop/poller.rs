@@ -9,7 +9,7 @@ use mio::{Events, Poll, Token};
 use std::io;
 use std::time::Duration;
 
-/// Something has happened.
+/// An event that a worker waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollEvent {
     /// There are messages from other threads.

@@ -87,7 +87,7 @@ impl Worker {
         asked
     }
 
-    /// Something has happened at a connection to another node.
+    /// Records an event of a connection to another node.
     pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness) {
         let time = self.steady_ms();
         let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;

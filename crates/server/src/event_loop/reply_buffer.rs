@@ -133,7 +133,7 @@ impl ReplyBuffer {
 mod tests {
     use super::*;
 
-    /// As if a command of the connection had replied.
+    /// Writes a reply, as a command of the connection does.
     fn reply(replies: &mut ReplyBuffer, token: usize, text: &str) -> bool {
         let start = replies.len();
         replies.sink().raw(text.as_bytes());

@@ -53,10 +53,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long a worker on its way out waits before it gives more connections away.
+/// Time that a worker on its way out waits before it gives more connections away.
 const GIVE_AWAY_PAUSE: Duration = Duration::from_millis(1);
 
-/// How a worker's run has ended.
+/// End of a worker's run.
 pub enum WorkerEnd {
     /// The server stops.
     Stopped,

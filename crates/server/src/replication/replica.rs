@@ -25,20 +25,20 @@ const INPUT_MAX: usize = 64 << 10;
 pub enum Phase {
     /// The replica was offered a snapshot over another connection, and asks for the stream behind it then.
     Offered,
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     Waiting,
-    /// It waits for this one, or gets it.
+    /// The replica waits for this snapshot, or gets it.
     InSync(u64),
-    /// It has the snapshot, and does not get the stream before it has acknowledged that.
+    /// The replica has the snapshot, and does not get the stream before it has acknowledged that.
     AwaitsAck,
-    /// It got it for another connection, which has not asked for the stream behind it yet.
+    /// This connection got the snapshot for another one, which has not asked for the stream behind it yet.
     Transmitted,
-    /// It got it over a connection that brings nothing else, and closes that. If the connection were closed from here
+    /// This connection brought the snapshot and nothing else, and the replica closes it. If this server closed it
     /// before the replica has read all, the unread bytes would be lost.
     Leaving,
-    /// It gets the stream, and the snapshot before it over another connection.
+    /// The replica gets the stream, and the snapshot before it over another connection.
     BesideLoad,
-    /// It gets the stream.
+    /// The replica gets the stream.
     Online,
 }
 

@@ -25,9 +25,9 @@ const FAN_OUT: usize = 16 << 20;
 /// State of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncState {
-    /// Its beginning is not known yet.
+    /// The snapshot's beginning is not known yet.
     Beginning,
-    /// It is being written into a file.
+    /// The snapshot is being written into a file.
     Writing,
     /// Replicas have their threads.
     Sent,

@@ -60,8 +60,8 @@ impl Timers {
         self.expires_more = more;
     }
 
-    /// How long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and at most
-    /// `most_us` microseconds.
+    /// Returns how long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and
+    /// at most `most_us` microseconds.
     pub fn sleep(&self, now: Nanos, others: [Option<SteadyMs>; 4], most_us: i64) -> Duration {
         let until = others.into_iter().flatten().fold(self.next, SteadyMs::min);
         let left = until.0.saturating_mul(1000).saturating_sub((now.0 / 1000).cast_signed());

@@ -20,7 +20,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// How important a line is; the sign is part of it.
+/// Level of a line; the sign is part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Debug,
@@ -99,7 +99,7 @@ enum Stamp {
 /// File, levels and format of lines.
 #[derive(Clone, Debug)]
 struct Style {
-    /// None: standard output.
+    /// File of the log; None: standard output.
     file: Option<String>,
     syslog: bool,
     least: Option<Level>,

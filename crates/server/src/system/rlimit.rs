@@ -1,4 +1,4 @@
-//! How many files the process may have open: each client is one.
+//! The limit of the files that the process may have open: each client is one.
 
 use crate::system::log;
 use engine::config::os_message;

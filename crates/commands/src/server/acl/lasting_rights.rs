@@ -2,8 +2,8 @@
 //!
 //! | connection | needs | is looked at by |
 //! |---|---|---|
-//! | any | its user | the client that changes users, by the list of clients |
-//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | that client, and the thread that takes it in |
+//! | any | its user | the thread that changes users, by the list of clients |
+//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | that thread, and the next one |
 //! | subscriber | the right to each channel | its worker |
 //! | monitor | the right to MONITOR | its worker |
 //!

@@ -156,7 +156,7 @@ pub(crate) fn by_name(name: &[u8]) -> Option<&'static CommandEntry> {
 /// Flags that servers do not show.
 const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS).and(MAY_REPLICATE);
 
-/// One element of COMMAND INFO.
+/// Writes one element of COMMAND INFO.
 fn describe(reply: &mut Reply, entry: &CommandEntry) {
     let command = entry.command;
     let legacy = Legacy::of(command);

@@ -1,4 +1,4 @@
-//! How busy the workers are, in the terms of a server whose first thread executes and whose others read and write.
+//! The busy time of workers, in the terms of a server whose first thread executes and whose others read and write.
 
 use engine::Engine;
 
