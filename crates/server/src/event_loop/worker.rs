@@ -315,7 +315,7 @@ impl Worker {
     }
 
     /// Ends the connection of this client when its replies have been sent. A client that is off the list of clients
-    /// already gets no more time than [that](crate::event_loop::housekeeping).
+    /// already gets no more time than [housekeeping](crate::event_loop::housekeeping) allows.
     pub fn close_after_reply(&mut self, id: u64) {
         let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
         if let Some((token, connection)) = found {
