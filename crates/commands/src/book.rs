@@ -269,7 +269,7 @@ fn zquery(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rank of the first pair not less than (score, name), moved by `offset`; None off either end.
+/// Returns the rank of the first pair not less than (score, name), moved by `offset`; None off either end.
 fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<usize> {
     let from = set.rank_of_bound(score, name);
     if from >= set.len() {
@@ -307,7 +307,7 @@ mod tests {
             Client { engine, session: Session::local(), log }
         }
 
-        /// `""` is an empty argument; other words stand for themselves.
+        /// Runs a request. `""` is an empty argument; other words stand for themselves.
         fn ask(&mut self, request: &str) -> BookValue {
             let words = request.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
             self.ask_args(&mut words.map(str::as_bytes).collect())

@@ -86,7 +86,7 @@ impl Client {
         client
     }
 
-    /// Another client of the same engine.
+    /// Creates another client of the same engine.
     pub fn beside(&self) -> Client {
         Client {
             engine: Arc::clone(&self.engine),

@@ -188,7 +188,7 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
-    /// The default user retains the effect of rules, but for its passwords.
+    /// Sets the passwords of the default user, which retains the effect of rules otherwise.
     fn default_password(&self) -> Applied {
         let change = self
             .engine
@@ -307,7 +307,7 @@ const COMMAND_LOGS: [(LogReason, Directive, Directive, u64); 3] = [
     (LogReason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
 ];
 
-/// A new limit that is exceeded already takes effect all the same.
+/// Warns of a new limit that is exceeded already; it takes effect all the same.
 fn warn_of_low_limit(engine: &Engine, limit: u64) {
     let used = engine.host().memory().allocated;
     if limit > 0 && limit < used {
@@ -332,7 +332,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-/// Another thread writes the file, since the disk may be slow.
+/// Writes the file on another thread, since the disk may be slow.
 fn rewrite(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
     let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));

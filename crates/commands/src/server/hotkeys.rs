@@ -146,7 +146,7 @@ fn settings(engine: &Engine, args: &Args<'_>) -> Result<HotKeySettings, Error> {
     Ok(settings)
 }
 
-/// The slots after their count.
+/// Parses the slots after their count.
 fn slots(engine: &Engine, args: &Args<'_>, count: usize) -> Result<SlotSet, Error> {
     if !engine.is_clustered() {
         return Err(Error::HotKeysSlots);
@@ -216,7 +216,7 @@ pub fn end_if_over(engine: &Engine, now: SteadyMs) {
     }
 }
 
-/// Processor time of the process until now.
+/// Returns the processor time of the process until now.
 fn cpu(engine: &Engine) -> CpuTimes {
     let process = engine.host().process();
     (process.user, process.system)

@@ -157,17 +157,17 @@ impl Accounts {
         }
     }
 
-    /// Bytes of the tables of all databases, without the keys.
+    /// Returns the bytes of the tables of all databases, without the keys.
     pub fn tables(&self) -> u64 {
         self.overview.total(|db| db.table_bytes) as u64
     }
 
-    /// Bytes of tables that are being replaced.
+    /// Returns the bytes of tables that are being replaced.
     pub fn resizing(&self) -> u64 {
         self.overview.total(|db| db.old_bytes) as u64
     }
 
-    /// Bytes that are not keys and values.
+    /// Returns the bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
         let stream = self.backlog + self.replicas + self.buffered;
         let others = self.scripts + self.functions + self.log + stream;
@@ -179,7 +179,7 @@ impl Accounts {
         self.memory.allocated.saturating_sub(self.overhead())
     }
 
-    /// Bytes that were allocated since the start.
+    /// Returns the bytes that were allocated since the start.
     pub fn since_start(&self) -> u64 {
         self.memory.allocated.saturating_sub(self.memory.startup)
     }

@@ -74,7 +74,7 @@ fn errors(families: &mut Vec<Family>, engine: &Engine) {
     families.push(family);
 }
 
-/// The lists of slow and large commands.
+/// Adds the lists of slow and large commands.
 fn logged(families: &mut Vec<Family>, engine: &Engine, config: &Config) {
     let log = engine.command_log();
     let last = log.newest(LogReason::Slow, 1).pop();

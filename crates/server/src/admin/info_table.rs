@@ -25,7 +25,7 @@ const fn micros(field: &'static str, name: &'static str, kind: Kind, help: &'sta
     InfoMetric { field, name, kind, scale: 1e-6, help }
 }
 
-/// A metric with the name of its field.
+/// Returns a metric with the name of its field.
 const fn same(field: &'static str, kind: Kind, help: &'static str) -> InfoMetric {
     entry(field, field, kind, help)
 }

@@ -56,7 +56,7 @@ pub fn connect(
     Ok(page)
 }
 
-/// Whether a caller's address is this machine's, as at the ports for clients.
+/// Returns whether a caller's address is this machine's, as at the ports for clients.
 pub fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

@@ -68,7 +68,7 @@ impl HeldReplies {
         self.replies.len()
     }
 
-    /// Each reply, and its bytes.
+    /// Iterates over the replies, each with its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&HeldReply, &[u8])> {
         self.replies.iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
     }
@@ -154,7 +154,7 @@ mod tests {
         taken.iter().flat_map(|held| held.iter().map(|(reply, bytes)| (reply.token, bytes))).collect()
     }
 
-    /// A reply of two bytes that waits for the log up to here.
+    /// Returns a reply of two bytes that waits for the log up to here.
     fn reply(token: usize, seen_to: u64) -> HeldReply {
         HeldReply { seen_to, ..HeldReply::new(token, token as u64, 2 * token..2 * token + 2) }
     }

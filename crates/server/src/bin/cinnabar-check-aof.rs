@@ -211,7 +211,7 @@ fn open(path: &Path) -> Result<(File, u64), Ended> {
     opened.map_err(|error| end(&format!("Cannot open file {shown}: {}, aborting...", reason(&error))))
 }
 
-/// Whether a file begins in the snapshots' format.
+/// Returns whether a file begins in the snapshots' format.
 fn preamble(path: &Path) -> Result<bool, Ended> {
     let file = File::open(path);
     let file = file.map_err(|error| end(&format!("Cannot open file {}: {}", path.display(), reason(&error))))?;

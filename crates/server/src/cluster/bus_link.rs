@@ -16,7 +16,7 @@ impl BusLink {
         BusLink { peer, output: LinkOutput::default(), brings_messages: false }
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the bytes that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.peer.waiting() + self.output.waiting()
     }

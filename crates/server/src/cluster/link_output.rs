@@ -33,7 +33,7 @@ impl LinkOutput {
         self.messages.push_back(bytes);
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub fn waiting(&self) -> usize {
         self.waiting
     }

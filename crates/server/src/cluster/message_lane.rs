@@ -71,7 +71,7 @@ impl MessageLane {
         self.left.lock().published
     }
 
-    /// Bytes of messages that wait.
+    /// Returns the bytes of messages that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
     }

@@ -70,14 +70,14 @@ impl ClientLimits {
         }
     }
 
-    /// Whether the connection's unfinished request has become too long.
+    /// Returns whether the connection's unfinished request has become too long.
     pub fn is_input_over(&self, connection: &Connection) -> bool {
         let known = connection.session.authenticated;
         let limit = self.input.min(if known { usize::MAX } else { UNAUTHENTICATED_INPUT });
         connection.memory.shown() > limit.min(UNAUTHENTICATED_INPUT) && connection.input_len() > limit
     }
 
-    /// Whether the connection's replies have a hard limit.
+    /// Returns whether the connection's replies have a hard limit.
     pub fn is_hard(&self, connection: &Connection) -> bool {
         let limit = if connection.session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
         limit.hard < usize::MAX
@@ -112,7 +112,8 @@ impl ClientLimits {
     }
 }
 
-/// Bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of `maxmemory`.
+/// Returns the bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of
+/// `maxmemory`.
 fn total_limit(setting: i64, max_memory: u64) -> u64 {
     let limit = match setting {
         1.. => setting as u64,
@@ -169,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of requests that have not run.
+    /// Returns the bytes of requests that have not run.
     fn input_len(&self) -> usize {
         let sizes = self.buffer_sizes();
         sizes.query + sizes.args + self.session.info.queued_bytes.load(Relaxed)

@@ -75,18 +75,18 @@ impl Input {
         Input { requests, pending: Vec::new(), unparsed: false }
     }
 
-    /// Whether the connection speaks the book protocol.
+    /// Returns whether the connection speaks the book protocol.
     pub fn is_book(&self) -> bool {
         self.requests.is_book()
     }
 
-    /// Whether there is something to parse or run without more input.
+    /// Returns whether there is something to parse or run without more input.
     #[inline]
     pub fn has_waiting(&self) -> bool {
         self.unparsed || self.requests.has_parsed()
     }
 
-    /// Whether requests are left that could be parsed or run, if they may.
+    /// Returns whether requests are left that could be parsed or run, if they may.
     #[inline]
     pub fn has_left(&self) -> bool {
         self.unparsed || self.requests.has_queued()
@@ -217,7 +217,7 @@ impl Input {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the input.
     #[inline]
     pub fn memory(&self) -> usize {
         self.pending.capacity() + self.requests.parser_memory() + self.requests.queued_memory()

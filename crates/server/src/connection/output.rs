@@ -52,25 +52,25 @@ impl Output {
         &self.unsent
     }
 
-    /// Whether nothing is unsent or held.
+    /// Returns whether nothing is unsent or held.
     #[inline]
     pub fn is_drained(&self) -> bool {
         self.unsent.is_empty() && self.held_replies == 0
     }
 
-    /// Whether something may be sent as soon as the socket takes it.
+    /// Returns whether something may be sent as soon as the socket takes it.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() && !self.withheld
     }
 
-    /// Whether its client has more to read than it should.
+    /// Returns whether the client has more to read than it should.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.unsent.len() > OUTPUT_FULL && !self.withheld
     }
 
-    /// Whether the connection should not produce more at `now`.
+    /// Returns whether the connection should not produce more at `now`.
     #[inline]
     pub fn must_wait(&self, now: UnixMs, patience: OutputPatience) -> bool {
         self.is_full() && now.since(self.progress_at) < patience.with(self.unsent.len())
@@ -140,22 +140,23 @@ impl Output {
         self.noted = false;
     }
 
-    /// Whether messages go out behind replies that are on their way: of this tick, or held.
+    /// Returns whether messages go out behind replies that are on their way: of this tick, or held.
     pub fn has_replies_ahead(&self) -> bool {
         self.noted || self.held_replies > 0
     }
 
-    /// Whether replies wait until the log is durable.
+    /// Returns whether replies wait until the log is durable.
     pub fn has_held(&self) -> bool {
         self.held_replies > 0
     }
 
-    /// Whether its worker has something for it on its lists: a reply of this tick, held replies, messages.
+    /// Returns whether the worker's lists have something for the connection: a reply of this tick, held replies,
+    /// messages.
     pub fn is_listed(&self) -> bool {
         self.has_replies_ahead() || self.pushed
     }
 
-    /// Bytes of replies that wait until the log is durable.
+    /// Returns the bytes of replies that wait until the log is durable.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
@@ -229,7 +230,7 @@ impl Output {
         !self.unsent.is_empty() || self.over_soft_since.is_some()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the output.
     #[inline]
     pub fn memory(&self) -> usize {
         self.unsent.memory() + self.held_back.capacity() + self.held_bytes

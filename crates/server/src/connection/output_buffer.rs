@@ -76,12 +76,12 @@ impl Default for OutputBuffer {
 }
 
 impl OutputBuffer {
-    /// Unsent bytes.
+    /// Returns the unsent bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is unsent.
+    /// Returns whether nothing is unsent.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -91,7 +91,7 @@ impl OutputBuffer {
         (self.room as usize, self.peak as usize)
     }
 
-    /// Unsent bytes of the first buffer.
+    /// Returns the unsent bytes of the first buffer.
     pub fn first_len(&self) -> usize {
         match self.buffers.front() {
             Some(first) if self.has_first => first.len() - self.sent,
@@ -104,7 +104,7 @@ impl OutputBuffer {
         (self.buffers.len() - usize::from(self.has_first), self.list_bytes)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the buffers.
     pub fn memory(&self) -> usize {
         let first = if self.has_first { self.buffers.front().map_or(0, Vec::capacity) } else { 0 };
         self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()

@@ -70,7 +70,7 @@ impl Peer {
         registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// The address on this side, once: when the connection has just opened.
+    /// Returns the address on this side, once: when the connection has just opened.
     pub fn opened(&mut self) -> io::Result<Option<String>> {
         if self.is_open {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Peer {
         Ok(sent)
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the bytes that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.output.len() + self.given
     }
@@ -173,7 +173,7 @@ impl Peer {
     }
 }
 
-/// Bytes of a connection that wait to be encrypted.
+/// Creates the TLS state of a connection to this address, with a limit of bytes that wait.
 fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box<Connection>> {
     let tls = ClientConnection::new(settings, address.ip().into()).map_err(io::Error::other)?;
     Ok(limited(tls.into()))

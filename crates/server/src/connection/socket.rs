@@ -44,7 +44,7 @@ impl SocketStream {
         }
     }
 
-    /// Whether a read may find more after one that found `filled` or less than there was room for.
+    /// Returns whether a read may find more after one that found `filled` or less than there was room for.
     #[inline]
     fn may_have_more(&self, filled: bool) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl SocketStream {
         }
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     #[inline]
     pub fn memory(&self) -> usize {
         match self {
@@ -166,13 +166,13 @@ impl Socket {
         }
     }
 
-    /// Whether it may have more than was read.
+    /// Returns whether the socket may have more than was read.
     #[inline]
     pub fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether something waits to be sent, of which it may take more.
+    /// Returns whether bytes wait to be sent and the socket may take more of them.
     #[inline]
     pub fn takes_more(&self) -> bool {
         self.takes_more
@@ -184,25 +184,25 @@ impl Socket {
         self.takes_more = more;
     }
 
-    /// Whether the peer will send no more.
+    /// Returns whether the peer will send no more.
     #[inline]
     pub fn has_hung_up(&self) -> bool {
         self.hung_up
     }
 
-    /// Whether all was read that the peer has sent, and it sends no more.
+    /// Returns whether all was read that the peer has sent, and it sends no more.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     #[inline]
     pub fn memory(&self) -> usize {
         self.stream.memory()
     }
 
-    /// The stream alone.
+    /// Returns the stream alone.
     pub fn into_stream(self) -> SocketStream {
         self.stream
     }

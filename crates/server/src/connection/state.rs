@@ -144,7 +144,7 @@ impl Connection {
         self.output.set_clock(by);
     }
 
-    /// Milliseconds of silence.
+    /// Returns the milliseconds of silence.
     pub fn silence(&self, now: UnixMs) -> i64 {
         now.since(self.active_at)
     }
@@ -179,13 +179,14 @@ impl Connection {
         self.output.waits_for_peer() || self.chunked.is_running()
     }
 
-    /// Whether it is served after others: it asks for much, or for more than it reads.
+    /// Returns whether the connection is served after others: its client asks for much, or for more than it reads.
     #[inline]
     pub fn deprioritized(&self) -> bool {
         self.visits.is_deprioritized() || !self.output.unsent().is_empty()
     }
 
-    /// Whether it has more to read than it should. `patience`: that of its worker's connections.
+    /// Returns whether the client has more to read than it should. `patience`: the patience of its worker's
+    /// connections.
     #[inline]
     pub fn output_full(&self, now: UnixMs, patience: OutputPatience) -> bool {
         self.output.must_wait(now, patience)
@@ -203,13 +204,13 @@ impl Connection {
         self.chunked.is_running() && !self.throttled(now, patience) && self.chunked.wake()
     }
 
-    /// Whether a command has not ended: it is chunked, or waits, or is to be tried again.
+    /// Returns whether a command has not ended: it is chunked, or waits, or is to be retried.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.chunked.is_running() || self.waiting.is_busy()
     }
 
-    /// Whether commands must not run: one has not ended, or the connection ends, or too much is held.
+    /// Returns whether commands must not run: one has not ended, or the connection ends, or too much is held.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.is_busy() || self.closing || self.leaving || self.output.has_much_held()
@@ -229,13 +230,14 @@ impl Connection {
         !is_held && !self.output.has_held() && !self.output.is_listed() && !is_told && !self.socket.has_hung_up()
     }
 
-    /// Whether its requests may run now.
+    /// Returns whether the connection's requests may run now.
     #[inline]
     pub fn may_run(&self, now: UnixMs, patience: OutputPatience) -> bool {
         !self.is_held() && !self.output_full(now, patience)
     }
 
-    /// Whether a reply is being written, or is on its way here from the thread that ended a wait: pushes come after it.
+    /// Returns whether a reply is being written, or is on its way here from the thread that ended a wait: pushes come
+    /// after it.
     pub fn owes_reply(&self) -> bool {
         self.chunked.is_running() || self.waiting.is_served()
     }

@@ -49,22 +49,22 @@ impl TlsStream {
         Ok(TlsStream { tcp, records, went: 0, claimed: 0, more: true, speaks_tls: false })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
 
-    /// The socket, to be registered.
+    /// Returns the socket, for its registration.
     pub fn tcp_mut(&mut self) -> &mut TcpStream {
         &mut self.tcp
     }
 
-    /// The certificate that the peer has shown.
+    /// Returns the certificate that the peer has shown.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.records.peer_certificate()
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     pub fn memory(&self) -> usize {
         self.records.memory()
     }
@@ -74,7 +74,7 @@ impl TlsStream {
         self.more
     }
 
-    /// Whether records wait for the socket to take them.
+    /// Returns whether records wait for the socket to take them.
     pub fn has_sealed(&self) -> bool {
         !self.records.sealed.is_empty()
     }

@@ -86,7 +86,7 @@ impl Visits {
         self.has_enough = true;
     }
 
-    /// Whether the rest of its commands waits for the next tick.
+    /// Returns whether the rest of the commands waits for the next tick.
     #[inline]
     pub fn has_enough(&self) -> bool {
         self.has_enough

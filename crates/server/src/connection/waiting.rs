@@ -26,7 +26,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether commands must not run.
+    /// Returns whether commands must not run.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.is_waiting() || self.apart || self.delayed || self.forwarded || self.metered
@@ -67,7 +67,7 @@ impl Waiting {
         is_it
     }
 
-    /// Whether a reply is on its way here from the thread that ended the wait.
+    /// Returns whether a reply is on its way here from the thread that ended the wait.
     pub fn is_served(&self) -> bool {
         self.blocked.as_ref().is_some_and(|ticket| !ticket.is_waiting())
     }
@@ -77,7 +77,7 @@ impl Waiting {
         self.postponed = true;
     }
 
-    /// Whether its first request waits for the end of a pause.
+    /// Returns whether the first request waits for the end of a pause.
     pub fn is_postponed(&self) -> bool {
         self.postponed
     }
@@ -112,7 +112,7 @@ impl Waiting {
         self.forwarded
     }
 
-    /// Whether its command runs apart from it.
+    /// Returns whether the connection's command runs apart.
     pub fn is_apart(&self) -> bool {
         self.apart
     }

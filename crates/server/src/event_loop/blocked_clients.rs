@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// The connection's command waits from now on.
+    /// Blocks the connection's command from now on.
     pub fn block(&mut self, token: usize, ticket: Arc<Ticket>) {
         self.wait_timeouts.add(WaitTimeout::of(&ticket));
         self.connections[token].waiting.block(ticket);
     }
 
-    /// The wait has ended, with this reply. The connection may have gone meanwhile.
+    /// Ends the wait with this reply. The connection may have gone meanwhile.
     pub fn unblock(&mut self, ticket: &Arc<Ticket>, reply: &[u8]) {
         let token = ticket.client.token.load(Relaxed);
         self.wait_timeouts.remove(WaitTimeout::of(ticket));
@@ -47,7 +47,7 @@ impl Worker {
         self.enqueue(token);
     }
 
-    /// The client, if it still exists, is another worker's by now, or on its way here.
+    /// Sends the reply on: the client, if it still exists, is another worker's by now, or on its way here.
     #[cold]
     fn send_on(&self, ticket: &Arc<Ticket>, reply: &[u8]) {
         if self.shared.engine.clients().get(ticket.client.id).is_some() {

@@ -97,8 +97,8 @@ impl Worker {
         }
     }
 
-    /// Every tick: ends connections that wait for their peers and have been above a soft limit for too long, and
-    /// resizes first reply buffers that no longer fit.
+    /// Ends connections that wait for their peers and have been above a soft limit for too long, and resizes first
+    /// reply buffers that no longer fit; called every tick.
     pub fn enforce_output_limits(&mut self, waiting: &[usize], now: UnixMs) {
         let buffers = &self.shared.engine.clients().reply_buffers;
         let (connections, limits) = (&mut self.connections, &self.settings.clients);

@@ -39,7 +39,7 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 const MILLISECOND: u64 = 1_000_000;
 
 impl Worker {
-    /// Before replies are sent: writes the changes of their commands to the log, or holds the replies.
+    /// Writes the changes of commands to the log before their replies are sent, or holds the replies.
     pub fn log_before_replies(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let engine = &*shared.engine;
@@ -66,7 +66,7 @@ impl Worker {
         }
     }
 
-    /// The log's length after the last change that the replies of this tick can show.
+    /// Returns the log's length after the last change that the replies of this tick can show.
     fn seen_to(&self) -> u64 {
         let sessions = self.replies.tokens().filter_map(|token| self.connections.get(token));
         sessions.map(|connection| connection.session.seen_to).max().unwrap_or(0)

@@ -61,8 +61,8 @@ impl Worker {
         }
     }
 
-    /// While a script has this worker's thread for long: a worker with time serves the connection from now on, if there
-    /// is one and the connection may move. Its command that waits for a lock, or for the interpreter, is tried there.
+    /// Gives the connection to a worker with time while a script has this worker's thread for long, if there is such a
+    /// worker and the connection may move. A command that waits for a lock, or for the interpreter, is retried there.
     pub fn evacuate(&mut self, token: usize) -> bool {
         let (clock, worker) = (self.nanos(), self.shared.least_crowded());
         let goes_on = !self.shared.is_stuck(self.index, clock) || self.shared.is_stuck(worker, clock);
@@ -77,7 +77,7 @@ impl Worker {
         is_movable
     }
 
-    /// Another worker serves the connection from now on, which must be movable.
+    /// Gives the connection, which must be movable, to another worker.
     pub(super) fn hand_over(&mut self, token: usize, worker: usize) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if self.poller.deregister(connection.socket.stream()).is_err() {

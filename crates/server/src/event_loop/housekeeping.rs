@@ -108,8 +108,7 @@ impl Worker {
         waiting
     }
 
-    /// Connections record the time of day of their actions: when the clock was set, shifts the recorded times before a
-    /// turn records anything by the new one.
+    /// Shifts the recorded times of connections when the clock was set, before a turn records anything by the new one.
     #[inline]
     pub fn follow_clock(&mut self, now: Now, steady: Nanos) {
         let step = self.timers.clock_step(now.unix_ms(), steady.ms());

@@ -55,7 +55,7 @@ impl Pipeline {
         &mut self.prefetcher
     }
 
-    /// The commands that came last.
+    /// Returns the commands that came last.
     #[inline]
     pub fn command_cache(&mut self) -> &mut CommandCache {
         &mut self.command_cache

@@ -36,7 +36,7 @@ impl Poller {
         Poller { poll }
     }
 
-    /// The poll, for another thread.
+    /// Returns the poll, for another thread.
     pub fn into_poll(self) -> Poll {
         self.poll
     }

@@ -41,12 +41,12 @@ impl ProxyLinks {
         self.proxy.is_idle()
     }
 
-    /// Whether there may be something to read.
+    /// Returns whether there may be something to read.
     pub fn has_input(&self) -> bool {
         !self.readable.is_empty()
     }
 
-    /// When the first client has waited for too long.
+    /// Returns the time at which the first client has waited for too long.
     pub fn next_time(&self) -> Option<SteadyMs> {
         self.proxy.next_time().map(SteadyMs)
     }
@@ -225,7 +225,7 @@ impl Worker {
         Ok(peer)
     }
 
-    /// The connection is gone.
+    /// Handles a connection that is gone.
     fn lose_link(&mut self, id: ProxyLink) {
         self.proxy_links.peers.remove(&id);
         self.proxy_links.proxy.lost(id, self.steady_ms());

@@ -163,7 +163,7 @@ fn moved<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<C
     found.is_none().then_some(&tracker.client)
 }
 
-/// Whether this is the connection, if the push is for one only.
+/// Returns whether this is the connection, if the push is for one only.
 fn is_for(push: &Push, connection: &Connection) -> bool {
     let client = match push {
         Push::Invalidation { tracker, .. } => tracker.target(),
@@ -182,7 +182,7 @@ fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: UnixMs) -> s
 /// Messages that are written to their subscribers together, at most: limits of their buffers are looked at in between.
 const TOGETHER: usize = 16;
 
-/// Whether all clients that get one message get the other as well, right after it.
+/// Returns whether all clients that get one message get the other as well, right after it.
 fn goes_with(one: &Push, other: &Push) -> bool {
     let (Push::Message(one), Push::Message(other)) = (one, other) else { return false };
     let plain = one.patterns.is_empty() && other.patterns.is_empty();

@@ -10,7 +10,7 @@ use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// The reply from `start` on is for this connection.
+    /// Records that the reply from `start` on is for this connection.
     #[inline]
     pub fn note_reply(&mut self, token: usize, start: usize) {
         if self.replies.len() == start

@@ -36,7 +36,7 @@ impl ReplyBuffer {
         &mut self.bytes
     }
 
-    /// Bytes of all replies.
+    /// Returns the bytes of all replies.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()

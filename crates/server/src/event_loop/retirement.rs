@@ -53,7 +53,7 @@ impl Worker {
             && self.slumber.is_none()
     }
 
-    /// On its way out: gives some of its connections to workers that stay.
+    /// Gives some connections of a worker on its way out to workers that stay.
     pub fn give_away(&mut self) {
         // A thread that waits for this worker's clients to settle would miss clients that leave.
         if !self.is_unwanted() || !self.barrier.is_empty() {

@@ -206,7 +206,7 @@ impl Worker {
         }
     }
 
-    /// Whether a connection whose turn came at `since` has kept others waiting for long enough.
+    /// Returns whether a connection whose turn came at `since` has kept others waiting for long enough.
     fn is_over_budget(&self, token: usize, since: Nanos) -> bool {
         let connection = &self.connections[token];
         let visit = self.metrics().clock().since(since);
@@ -434,7 +434,7 @@ impl Worker {
         }
     }
 
-    /// After the tick: ends a connection, or enqueues it for the next tick when there is more to do.
+    /// Ends a connection after the tick, or enqueues it for the next one when there is more to do.
     pub fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.waiting.is_waiting() && connection.socket.has_hung_up() {

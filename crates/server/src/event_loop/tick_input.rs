@@ -23,7 +23,7 @@ pub struct TickInput {
 }
 
 impl TickInput {
-    /// Input of which nothing has been parsed.
+    /// Creates input of which nothing has been parsed.
     pub fn new(token: usize, bytes: InputBytes) -> TickInput {
         TickInput { token, bytes, is_done: Cell::new(false), kept: Cell::new(None) }
     }
@@ -87,12 +87,12 @@ impl<'b> Unparsed<'b> {
         Unparsed { arena, inputs, place: 0, offset: 0, since }
     }
 
-    /// All inputs, parsed or not.
+    /// Returns all inputs, parsed or not.
     pub fn inputs(&self) -> &'b [TickInput] {
         self.inputs
     }
 
-    /// The input that is being parsed, and its bytes.
+    /// Returns the input that is being parsed, and its bytes.
     #[inline]
     pub fn current(&self) -> Option<(&'b TickInput, &'b [u8])> {
         let (input, arena) = (self.inputs.get(self.place)?, self.arena);

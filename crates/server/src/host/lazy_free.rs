@@ -58,12 +58,12 @@ impl LazyFree {
         }
     }
 
-    /// Objects that wait to be freed (`lazyfree_pending_objects`).
+    /// Returns the number of objects that wait to be freed (`lazyfree_pending_objects`).
     pub fn pending(&self) -> usize {
         self.pending.load(Acquire)
     }
 
-    /// Objects that were freed (`lazyfreed_objects`).
+    /// Returns the number of objects that were freed (`lazyfreed_objects`).
     pub fn freed(&self) -> usize {
         self.freed.load(Relaxed)
     }

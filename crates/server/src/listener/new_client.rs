@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Reply to a client of another machine that may not enter.
 const PROTECTED: &str = "-DENIED Cinnabar is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running on, however MAKE SURE the server is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
-/// Whether a peer may talk to this server at all. Protected mode lets in only peers on this machine (`local`): over
-/// loopback, a Unix socket, or a proxy where both the proxy and its client are. Every listener asks this before it
+/// Returns whether a peer may talk to this server at all. Protected mode lets in only peers on this machine (`local`):
+/// over loopback, a Unix socket, or a proxy where both the proxy and its client are. Every listener asks this before it
 /// obeys anything: for clients of all protocols and of a Sentinel in [`hand_out`], the admin plane before it looks at a
 /// request.
 pub fn may_enter(engine: &Engine, local: bool) -> bool {

@@ -32,7 +32,7 @@ impl HeaderReader {
         }
     }
 
-    /// Whether nothing has come.
+    /// Returns whether nothing has come.
     pub fn is_empty(&self) -> bool {
         self.came.is_empty()
     }

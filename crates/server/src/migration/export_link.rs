@@ -330,7 +330,7 @@ impl ExportLink {
         self.reader.is_some() && engine.change_log().appended() > self.read_to
     }
 
-    /// Bytes that wait for the target.
+    /// Returns the bytes that wait for the target.
     pub fn unsent(&self) -> u64 {
         self.waiting
     }

@@ -111,7 +111,7 @@ impl Daemon {
     }
 }
 
-/// A path, or with a leading `@` a name without a file.
+/// Parses a path, or with a leading `@` a name without a file.
 fn address(name: &[u8]) -> Option<SocketAddr> {
     match name.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name).ok(),

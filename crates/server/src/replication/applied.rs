@@ -5,7 +5,7 @@ use crate::workers::shared::Shared;
 use commands::persistence::aof as log_file;
 use persistence::aof::{Aof, State};
 
-/// The append-only file, if there is one.
+/// Returns the append-only file, if there is one.
 pub fn log_file_of(shared: &Shared) -> Option<&Aof> {
     persistence::aof::of(&shared.engine).filter(|aof| aof.state() == State::On)
 }

@@ -29,7 +29,7 @@ impl DurableMarks {
         self.marks.push_back((offset, length));
     }
 
-    /// Whether the stream has a place that a log which is saved up to `synced` lacks.
+    /// Returns whether the stream has a place that a log which is saved up to `synced` lacks.
     pub fn lacks(&self, synced: u64) -> bool {
         self.marks.back().is_some_and(|(_, length)| *length > synced)
     }

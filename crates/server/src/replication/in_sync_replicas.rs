@@ -329,7 +329,7 @@ impl PrimaryThread {
     }
 }
 
-/// Whether a replica acknowledges without knowing the in-sync set.
+/// Returns whether a replica acknowledges without knowing the in-sync set.
 fn is_other(replica: &Replica) -> bool {
     replica.handshake.introduction.is_none() && replica.acknowledges && replica.shown.is_online()
 }

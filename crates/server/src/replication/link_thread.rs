@@ -252,7 +252,7 @@ impl LinkThread {
         follow::settle(self.engine());
     }
 
-    /// The whole conversation with a primary.
+    /// Talks to the primary until the link ends.
     fn keep(&self, mut wire: Wire, wanted: Wanted<'_>) -> Result<(), End> {
         let status = self.status();
         self.set_state(wanted, LinkState::Handshake);

@@ -56,7 +56,7 @@ impl LinkVoice {
         LinkVoice { connection, word: Mutex::new(Word::None), began: Instant::now(), spoken: AtomicU64::new(0) }
     }
 
-    /// Milliseconds since it was connected.
+    /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }

@@ -251,7 +251,7 @@ impl PrimaryThread {
         self.replicas.iter().find(|(_, replica)| replica.info.id == client).map(|(token, _)| token)
     }
 
-    /// The history that the stream is of.
+    /// Returns the history that the stream is of.
     pub(super) fn history(&self) -> History {
         self.shared.engine.replication().history()
     }

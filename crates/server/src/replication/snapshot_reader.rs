@@ -57,7 +57,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Milliseconds since it was connected.
+    /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.voice.now()
     }

@@ -268,7 +268,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether a snapshot is on its way to replicas without a file, so that no other can have it.
+    /// Returns whether a snapshot is on its way to replicas without a file, so that no other can have it.
     pub(super) fn sends_to_sockets(&self) -> bool {
         let is_sent = |replica: &Replica| {
             matches!(replica.phase, Phase::InSync(_))

@@ -75,21 +75,20 @@ impl Fairness {
         self.visit.bytes
     }
 
-    /// Nanoseconds for which one connection's commands run without a look at others.
+    /// Returns the nanoseconds for which one connection's commands run without a look at others.
     #[inline]
     pub fn visit_nanos(&self) -> u64 {
         self.visit.nanos
     }
 
-    /// Bytes of replies that are sent to one connection at once.
+    /// Returns the bytes of replies that are sent to one connection at once.
     #[inline]
     pub fn visit_replies(&self) -> usize {
         self.visit.replies
     }
 
-    /// Whether a visit of so many nanoseconds, with `replied` bytes of replies, has kept others waiting for long
-    /// enough.
-    /// `is_hard`: whether the connection's replies have a hard limit, and it is to get them together.
+    /// Returns whether a visit of so many nanoseconds, with `replied` bytes of replies, has kept others waiting for
+    /// long enough. `is_hard`: whether the connection's replies have a hard limit, and it is to get them together.
     #[inline]
     pub fn is_over_budget(&self, nanos: u64, replied: usize, is_hard: impl FnOnce() -> bool) -> bool {
         (nanos > self.visit.nanos || replied > self.visit.replies) && (nanos > LIMITED_VISIT_MAX || !is_hard())

@@ -72,7 +72,7 @@ impl LoadBalance {
         LoadBalance { own, since: Nanos(0), busy: Vec::new(), measures: false }
     }
 
-    /// Whether the window has ended.
+    /// Returns whether the window has ended.
     pub fn is_due(&self, clock: Nanos) -> bool {
         clock.since(self.since) >= WINDOW
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A connection that takes so many thousandths of a window.
+    /// Returns a connection that takes so many thousandths of a window.
     fn candidate(token: usize, thousandths: u64) -> MoveCandidate {
         MoveCandidate { token, weight: thousandths * WINDOW / 1000, moved_at: None, is_movable: true }
     }

@@ -15,7 +15,7 @@ pub struct Retries {
 }
 
 impl Retries {
-    /// Whether there are none.
+    /// Returns whether no connection has a command to retry.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }

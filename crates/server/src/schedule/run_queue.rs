@@ -24,17 +24,17 @@ pub struct RunQueue {
 }
 
 impl RunQueue {
-    /// Whether no connection has anything to do.
+    /// Returns whether no connection has anything to do.
     pub fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.deprioritized.is_empty() && self.chunked.is_empty()
     }
 
-    /// Whether no connection is left to be served after others.
+    /// Returns whether no connection is left to be served after others.
     pub fn all_served(&self) -> bool {
         self.deprioritized.is_empty()
     }
 
-    /// The connection has something to do.
+    /// Adds a connection that has something to do.
     pub fn add(&mut self, token: usize, is_deprioritized: bool) {
         if is_deprioritized {
             self.deprioritized.push_back(token);
@@ -75,7 +75,7 @@ impl RunQueue {
         Some(token)
     }
 
-    /// Whether the present tick serves the connection.
+    /// Returns whether the present tick serves the connection.
     pub fn is_in_tick(&self, token: usize) -> bool {
         self.in_tick.contains(&token)
     }

@@ -20,7 +20,7 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Whether the timers are due. Then the next time is in `interval` milliseconds.
+    /// Returns whether the timers are due. Then the next time is in `interval` milliseconds.
     pub fn take_due(&mut self, now: SteadyMs, interval: i64) -> bool {
         let is_due = now >= self.next;
         if is_due {

@@ -39,7 +39,7 @@ impl WaitTimeouts {
         timeout.inspect(|timeout| _ = self.timeouts.remove(timeout));
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub fn next(&self) -> Option<SteadyMs> {
         self.timeouts.first().map(|timeout| timeout.deadline)
     }

@@ -23,7 +23,7 @@ impl WorkerBarrier {
         self.waiting.push((left, 0));
     }
 
-    /// Whether no thread waits.
+    /// Returns whether no thread waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -88,7 +88,7 @@ pub fn report() -> Option<String> {
 /// names jemalloc takes addresses.
 const WRITABLE: [&str; 4] = [".dirty_decay_ms", ".muzzy_decay_ms", "background_thread", "epoch"];
 
-/// The number of this name, after it has been set to `new`.
+/// Returns the number of this name, after it has been set to `new`.
 pub fn number(name: &str, new: Option<u64>) -> io::Result<u64> {
     let name = terminated(name)?;
     let key = name.as_bytes().name();
@@ -104,7 +104,7 @@ pub fn number(name: &str, new: Option<u64>) -> io::Result<u64> {
     long.or_else(short).or_else(flag).map_err(system_error)
 }
 
-/// The text of this name.
+/// Returns the text of this name.
 pub fn text(name: &str) -> io::Result<String> {
     let name = terminated(name)?;
     let key = name.as_bytes().name();

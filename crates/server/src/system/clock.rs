@@ -14,7 +14,7 @@ pub fn now() -> Now {
     Now { unix_us: UnixUs(i64::try_from(since.as_micros()).unwrap_or(i64::MAX)) }
 }
 
-/// Time that a processor has worked for the calling thread.
+/// Returns the time that a processor has worked for the calling thread.
 pub fn thread_nanos() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Nanos(u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))

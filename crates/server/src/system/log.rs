@@ -167,7 +167,7 @@ fn open_syslog(config: &Config) {
     let _ = openlog(Some(ident), LogFlags::LOG_PID | LogFlags::LOG_NDELAY, facility);
 }
 
-/// Whether lines of this level are written.
+/// Returns whether lines of this level are written.
 pub fn shows(level: Level) -> bool {
     STYLE.read().unwrap_or_else(PoisonError::into_inner).least.is_some_and(|least| level >= least)
 }
@@ -234,7 +234,7 @@ fn line(format: Format, pid: u32, role: (char, &str), time: &str, level: Level, 
     }
 }
 
-/// The inside of a JSON string (RFC 8259).
+/// Returns the inside of a JSON string (RFC 8259).
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

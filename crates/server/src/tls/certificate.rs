@@ -6,7 +6,7 @@
 
 use engine::config::{Config, Directive};
 
-/// The users that a certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
+/// Returns the users that a certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
 pub fn named_users(certificate: &[u8], config: &Config) -> Vec<Vec<u8>> {
     let Some(certificate) = Certificate::read(certificate) else { return Vec::new() };
     match config.choice(Directive::TLS_AUTH_CLIENTS_USER) {
@@ -103,7 +103,7 @@ impl<'c> Certificate<'c> {
         if digits.is_empty() { "0".to_owned() } else { digits }
     }
 
-    /// The subject's first common name, whatever bytes it has; None when there is none, or an empty one.
+    /// Returns the subject's first common name, whatever bytes it has; None when there is none, or an empty one.
     pub fn common_name(&self) -> Option<&'c [u8]> {
         let sets = Values(self.subject).filter(|(tag, _)| *tag == SET);
         let mut names = sets.flat_map(|(_, set)| Values(set)).filter_map(|(_, attribute)| {
@@ -113,7 +113,7 @@ impl<'c> Certificate<'c> {
         names.next().filter(|name| !name.is_empty())
     }
 
-    /// The URIs among its alternative names, but for empty ones and those with a NUL.
+    /// Returns the URIs among its alternative names, but for empty ones and those with a NUL.
     pub fn uris(&self) -> impl Iterator<Item = &'c [u8]> {
         let extensions = Values(self.extensions.unwrap_or_default());
         let names = extensions.filter_map(|(_, extension)| {

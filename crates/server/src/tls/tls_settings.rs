@@ -60,7 +60,7 @@ impl Materials {
     }
 }
 
-/// Whether anything is to be encrypted.
+/// Returns whether anything is to be encrypted.
 pub fn is_wanted(config: &Config) -> bool {
     config.int(Directive::TLS_PORT) != 0
         || config.flag(Directive::TLS_REPLICATION)

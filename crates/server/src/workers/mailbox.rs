@@ -118,7 +118,7 @@ impl Inbox {
         Some(message)
     }
 
-    /// Whether no message is there.
+    /// Returns whether no message is there.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -140,7 +140,7 @@ impl DeferredMessages {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether no message is retained.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -185,7 +185,7 @@ impl Mailbox {
         ring == Ring::Start
     }
 
-    /// Messages that the worker has not taken.
+    /// Returns the number of messages that the worker has not taken.
     pub fn waiting(&self) -> usize {
         self.messages.len()
     }

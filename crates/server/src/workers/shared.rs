@@ -265,7 +265,7 @@ impl Shared {
         self.slots[worker].mailbox.get().map_or(0, Mailbox::waiting)
     }
 
-    /// Whether one command or the like has had the worker's thread for so long that others wait for it.
+    /// Returns whether one command or the like has had the worker's thread for so long that others wait for it.
     pub fn is_stuck(&self, worker: usize, clock: Nanos) -> bool {
         self.engine.metrics()[worker].present_turn_nanos(clock) > STUCK
     }
@@ -302,7 +302,7 @@ impl Shared {
         alarm
     }
 
-    /// While the server is to sleep a thread that talks to other servers sleeps here.
+    /// Puts the calling thread, which talks to other servers, to sleep while the server is to sleep.
     pub fn sleep_with_server(&self) {
         let slumber = self.slumber.lock().clone();
         if let Some(slumber) = slumber {
@@ -310,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Whether the server sleeps at the moment.
+    /// Returns whether the server sleeps at the moment.
     pub fn is_asleep(&self) -> bool {
         self.slumber.lock().as_ref().is_some_and(Slumber::goes_on)
     }

@@ -55,7 +55,7 @@ impl<M> ThreadInbox<M> {
         }
     }
 
-    /// Whether there is a message.
+    /// Returns whether there is a message.
     pub fn has_messages(&self) -> bool {
         !self.inbox.is_empty()
     }

@@ -63,7 +63,7 @@ impl WakeState {
         self.0.swap(ENDED, AcqRel);
     }
 
-    /// Whether the worker has no thread.
+    /// Returns whether the worker has no thread.
     pub fn has_ended(&self) -> bool {
         self.0.load(Acquire) == ENDED
     }

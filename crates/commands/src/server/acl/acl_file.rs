@@ -18,7 +18,7 @@ fn file_name(engine: &Engine) -> Result<Vec<u8>, Error> {
     if file.is_empty() { Err(Error::NoAclFile) } else { Ok(file) }
 }
 
-/// Another thread writes the file, since the disk may be slow.
+/// Writes the file on another thread, since the disk may be slow.
 pub(super) fn save(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let file = file_name(cx.engine)?;
     if let Some(waiting) = cx.wait_elsewhere(args) {

@@ -70,8 +70,8 @@ pub fn may_be_taken_in(engine: &Engine, client: &ClientInfo) -> bool {
     !client.has_ended() && present.is_some_and(|user| keeps_command(client, &user))
 }
 
-/// Whether the user that a client has just become was removed meanwhile: the thread that removed it may have looked at
-/// the client before.
+/// Returns whether the user that a client has just become was removed meanwhile: the thread that removed it may have
+/// looked at the client before.
 pub fn is_user_gone(engine: &Engine, session: &Session) -> bool {
     let is_there = |user: &User| {
         let present = engine.users().get(user.name(), rule_context(engine));
@@ -80,8 +80,8 @@ pub fn is_user_gone(engine: &Engine, session: &Session) -> bool {
     session.identity.user().is_some_and(|user| !is_there(user))
 }
 
-/// Whether a change of users ends the connection of a subscriber or monitor: its user may listen to less than before,
-/// and not to all that the client listens to.
+/// Returns whether a change of users ends the connection of a subscriber or monitor: its user may listen to less than
+/// before, and not to all that the client listens to.
 pub fn end_listening(session: &Session, change: &UserChange) -> bool {
     let Some(new) = change.new.as_ref().filter(|_| is_of(change, session.info.user().as_deref())) else { return false };
     if session.info.monitor.load(Relaxed) && !may_run(new, "monitor") {

@@ -16,7 +16,7 @@ pub(crate) use acl_commands::follow;
 use engine::Engine;
 use engine::acl::user::User;
 
-/// All users as lines of a file, without the word `user`, in the order of their names.
+/// Returns all users as lines of a file, without the word `user`, in the order of their names.
 pub(crate) fn lines(engine: &Engine) -> impl Iterator<Item = Vec<u8>> {
     let users = engine.users().all(crate::core::acl_catalog::rule_context(engine));
     users.into_iter().map(|user| line(&user))

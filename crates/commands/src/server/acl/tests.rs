@@ -3,7 +3,7 @@
 use crate::core::session::Session;
 use crate::testing::Client;
 
-/// A client of the same engine, logged in as a user with these rules and the password `p`.
+/// Returns a client of the same engine, logged in as a user with these rules and the password `p`.
 fn with_rules(rules: &str) -> Client {
     let mut client = Client::new();
     let rules = format!("on >p {rules}");

@@ -26,7 +26,7 @@ pub(crate) fn pause(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     Ok(())
 }
 
-/// The reply comes when the commands that have waited have run: the next request may be about them.
+/// Replies when the commands that have waited have run: the next request may be about them.
 pub(crate) fn unpause(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.end_pause();
     cx.engine.host().pause_changed();
@@ -64,7 +64,7 @@ mod tests {
     use crate::testing::Client;
     use engine::Engine;
 
-    /// Whether the command would wait for the end of the pause.
+    /// Returns whether the command would wait for the end of the pause.
     fn waits(engine: &Engine, client: &Client, session: &mut Session, words: &[&str]) -> bool {
         let args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
         let prepared = dispatch::prepare(engine, &args);

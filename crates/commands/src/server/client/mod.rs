@@ -302,7 +302,7 @@ fn set_info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Unknown capabilities may come from a client of a newer server.
+/// Sets the capabilities that are known; others may come from a client of a newer server.
 fn capa(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if (2..args.len()).any(|index| args.is(index, "redirect")) {
         cx.session.info.redirects.store(true, Relaxed);
@@ -347,7 +347,7 @@ fn no_touch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The dispatcher drops the replies.
+/// Sets the mode of replies; the dispatcher drops them.
 fn reply(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.is(2, "on") {
         cx.session.replies = Replies::On;

@@ -17,7 +17,7 @@ use crate::server::command::syntax::{parse, write_texts};
 use engine::Error;
 use resp::Reply;
 
-/// Handler of COMMAND DOCS. Unknown names are skipped.
+/// Handles COMMAND DOCS. Unknown names are skipped.
 pub fn docs(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 2 {
         cx.reply.map(CommandTable::get().len());

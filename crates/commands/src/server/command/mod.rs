@@ -324,7 +324,7 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
     })
 }
 
-/// The keys of the command that begins at argument 2, each with its specification.
+/// Returns the keys of the command that begins at argument 2, each with its specification.
 fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, CallKeys), Error> {
     let inner: Args<'_> = args.from(2).collect();
     let inner = inner.into_owned();

@@ -132,7 +132,7 @@ impl<'s> Parser<'s> {
         self.value(name, token)
     }
 
-    /// The type and the shown text of a value.
+    /// Parses the type and the shown text of a value.
     fn value(&mut self, name: &'s str, token: Option<&'s str>) -> Result<Argument<'s>, MalformedSyntax> {
         let mut node = Argument::new(name.into(), Kind::Value("string"), token);
         let mut kind = if name == "key" { "key" } else { "string" };
@@ -257,7 +257,7 @@ impl<'s> Argument<'s> {
         }
     }
 
-    /// The node as COMMAND DOCS shows it.
+    /// Writes the node as COMMAND DOCS shows it.
     pub fn write(&self, reply: &mut Reply) {
         let (kind, children) = match &self.kind {
             Kind::Value(name) => (*name, None),
@@ -300,7 +300,7 @@ impl<'s> Argument<'s> {
     }
 }
 
-/// Names and texts of those fields that are there.
+/// Writes names and texts of the fields that are there.
 pub fn write_texts(reply: &mut Reply, fields: &[(&str, Option<&str>)]) {
     for (name, text) in fields {
         if let Some(text) = text {

@@ -124,7 +124,7 @@ fn count(types: &mut [Histogram; TYPES.len()], value: &Value<'_>) {
     types[place][(usize::BITS - size.leading_zeros()) as usize] += 1;
 }
 
-/// The least size that has so many bits: `0`, `1`, `2`, ..., `512`, `1K`.
+/// Returns the least size that has so many bits: `0`, `1`, `2`, ..., `512`, `1K`.
 fn label(bits: usize) -> String {
     const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
     match bits.checked_sub(1) {

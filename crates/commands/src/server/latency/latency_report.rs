@@ -103,7 +103,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("eviction", "Keys are evicted faster than memory becomes free: raise maxmemory or write less."),
 ];
 
-/// A report on all events.
+/// Returns a report on all events.
 pub fn doctor(on: bool, events: &[(&'static str, Series)]) -> String {
     if events.is_empty() {
         return match on {
