@@ -1,8 +1,8 @@
 //! The book protocol's commands: a translation onto the commands that RESP clients have.
 //!
-//! A request is a name and a fixed number of arguments. What means the same there as here runs the same
-//! handler, and the reply sink speaks the book protocol; left to this file are the texts of errors, the
-//! looser notation of numbers (C's `strtod` and `strtoll`), and the few commands that mean something else:
+//! A request is a name and a fixed number of arguments. A command with the same meaning in both protocols runs the same
+//! handler, and the reply sink speaks the book protocol; left to this file are the texts of errors, the looser notation
+//! of numbers (C's `strtod` and `strtoll`), and the few commands with another meaning:
 //!
 //! | request | there |
 //! | --- | --- |
@@ -35,7 +35,7 @@ use structures::sorted_set::SortedSet;
 
 const KEY: &[KeySpec] = &[key(1)];
 
-/// Name, number of arguments with the name, and what to run.
+/// Creates a command: name, number of arguments with the name, handler.
 const fn command(name: &'static str, arity: i32, write: bool, run: Handler) -> Command {
     let flags = if write { WRITE } else { READONLY };
     Command { name, arity, flags, keys: KEY, run, ..Command::DEFAULT }
@@ -57,8 +57,8 @@ static COMMANDS: [Command; 10] = [
 const UNKNOWN: &str = "Unknown cmd";
 const NOT_A_SORTED_SET: &str = "expect zset";
 
-/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: it is to be run again later,
-/// and has replied nothing.
+/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: the request is to be run again
+/// later, and has replied nothing.
 pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
     reply.begin_frame();
     let found = find(args).and_then(|command| Some((command, admit(engine, session, command, args, now)?)));
@@ -67,7 +67,7 @@ pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now
         Some((_, Verdict::Wait)) => Flow::Postponed,
         Some((_, Verdict::End)) => Flow::Close,
         Some((_, Verdict::Refuse(error))) => refuse(engine, reply, &error),
-        // No node is asked for a client of this protocol.
+        // A request of this protocol is not sent to other nodes.
         Some((_, Verdict::Forward(_))) => refuse(engine, reply, &Error::ClusterDown),
         None if !admission::needs_password(engine, session) => {
             reply.book_error(BookCode::Unknown, UNKNOWN);
@@ -141,7 +141,7 @@ fn same(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
 }
 
-/// The same, with another text for a key of the wrong type.
+/// Runs the RESP command of the same name, with another text for a key of the wrong type.
 fn translated(cx: &mut Context<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
     match same(cx, args) {
         Err(Error::WrongType) => fail(cx, BookCode::Type, wrong_type),
@@ -154,7 +154,7 @@ fn fail(cx: &mut Context<'_>, code: BookCode, text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The change log gets this instead of the request.
+/// Logs this command instead of the request.
 fn log(cx: &mut Context<'_>, command: &[&[u8]]) {
     if cx.engine.has_log() {
         let record = command.iter().map(|word| word.to_vec()).collect();
@@ -176,7 +176,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// All keys, or as many as it takes to know that they do not fit into a reply.
+/// Replies all keys, or an error once it is known that they do not fit into a reply.
 fn keys(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let (now, db) = (cx.keys.expiry_now(), cx.keys.db_index());
     let reply = &mut *cx.reply;
@@ -217,7 +217,7 @@ fn pexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     same(cx, args)
 }
 
-/// Takes a TTL away; replies whether the key is there, not whether it had one.
+/// Removes a TTL; replies whether the key is there, not whether it had one.
 fn persist(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     log(cx, &[b"PERSIST", &args[1]]);
     let mut edit = cx.keys.edit(cx.key(args, 1));
@@ -269,7 +269,7 @@ fn zquery(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rank of the first pair not less than (score, name), moved by `offset`; None off either end.
+/// Returns the rank of the first pair not less than (score, name), moved by `offset`; None off either end.
 fn offset_rank(set: &SortedSet, score: f64, name: &[u8], offset: i64) -> Option<usize> {
     let from = set.rank_of_bound(score, name);
     if from >= set.len() {
@@ -307,7 +307,7 @@ mod tests {
             Client { engine, session: Session::local(), log }
         }
 
-        /// `""` is an empty argument; other words stand for themselves.
+        /// Runs a request. `""` is an empty argument; other words stand for themselves.
         fn ask(&mut self, request: &str) -> BookValue {
             let words = request.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
             self.ask_args(&mut words.map(str::as_bytes).collect())
@@ -321,7 +321,7 @@ mod tests {
             value
         }
 
-        /// What went into the change log since the last call.
+        /// Returns the records that went into the change log since the last call.
         fn logged(&self) -> Vec<String> {
             let text = |record: Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
             self.log.take().into_iter().map(|(_, record)| text(record)).collect()

@@ -42,7 +42,7 @@ impl EffectSink for Listener {
 
 engine::host_defaults!(Listener: Clock, Memory, Files, Threads, Peers, Process, Log, Connections);
 
-/// Directives that only change.
+/// Hooks of directives that only change.
 struct NoHooks;
 
 impl ApplyHooks for NoHooks {
@@ -55,7 +55,7 @@ impl ApplyHooks for NoHooks {
     }
 }
 
-/// Sets a directive behind the back of all commands.
+/// Sets a directive without a command.
 pub fn configure(engine: &Engine, name: &str, value: &str) {
     let caller = Caller { local: true, loading: false };
     engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
@@ -82,19 +82,19 @@ impl Client {
         client
     }
 
-    /// Sets a directive behind the back of all commands.
+    /// Sets a directive without a command.
     pub fn configure(&self, name: &str, value: &str) {
         configure(&self.engine, name, value);
     }
 
-    /// One that hears of all events but those that reads cause.
+    /// Creates a client that sees all events but those that reads cause.
     pub fn with_events() -> Client {
         let client = Client::new();
         client.engine.set_event_mask(!EventClass::KEY_MISS.0);
         client
     }
 
-    /// Another client of the same engine.
+    /// Creates another client of the same engine.
     pub fn beside(&self) -> Client {
         Client {
             engine: Arc::clone(&self.engine),
@@ -124,7 +124,7 @@ impl Client {
         self.now.unix_ms()
     }
 
-    /// The engine's change log from now on.
+    /// Returns the engine's change log from now on.
     pub fn log(&self) -> MemoryLog {
         MemoryLog::of(&self.engine)
     }
@@ -146,12 +146,12 @@ impl Client {
         show(&self.value(line))
     }
 
-    /// The same of words that may have blanks.
+    /// Runs a command of words that may have blanks.
     pub fn run_words(&mut self, words: &[&str]) -> String {
         show(&self.value_of(words.iter().map(|word| word.as_bytes()).collect()))
     }
 
-    /// Runs what a log holds once more, as a server does that starts.
+    /// Runs the records of a log once more, as a server does that starts.
     pub fn replay(&mut self, log: &MemoryLog) -> &mut Client {
         self.apply(log.take())
     }
@@ -168,13 +168,13 @@ impl Client {
         self.select(0)
     }
 
-    /// What [`run`](Self::run) shows, as a value.
+    /// Returns the reply that [`run`](Self::run) shows, as a value.
     pub fn value(&mut self, line: &str) -> Value {
         let words = line.split(' ').map(|word| if word == "\"\"" { "" } else { word });
         self.value_of(words.map(str::as_bytes).collect())
     }
 
-    /// The same of words of any bytes.
+    /// Runs a command of words of any bytes, and returns its reply as a value.
     pub fn value_of(&mut self, mut args: Args<'_>) -> Value {
         let mut reply = Reply::default();
         dispatch::execute(&self.engine, &mut self.session, &mut args, self.now, &mut reply);
@@ -203,7 +203,7 @@ impl Client {
         }
     }
 
-    /// Runs a command and compares what [`run`](Self::run) shows.
+    /// Runs a command and compares the reply as [`run`](Self::run) shows it.
     #[track_caller]
     pub fn is(&mut self, line: &str, expected: &str) -> &mut Client {
         assert_eq!(self.run(line), expected, "{line}");
@@ -239,12 +239,12 @@ impl RunningCommand<'_> {
         dispatch::step(engine, session, self.command, &mut **self.work, *now, &mut self.reply)
     }
 
-    /// Whether its client's connection is to end without a reply.
+    /// Returns whether the client's connection is to end without a reply.
     pub fn is_cut_off(&self) -> bool {
         self.client.session.is_cut_off
     }
 
-    /// Goes on to the end and shows the reply.
+    /// Runs the command to its end and shows the reply.
     pub fn end(mut self) -> String {
         while !self.step() {}
         show(&decoded(self.reply))

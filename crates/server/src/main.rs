@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// What `--version` names: what the program speaks and can be asked to be.
+/// Features in `--version`: protocols that the program speaks and roles that it can have.
 const FEATURES: &str = "book,cluster,lua,sentinel,tls";
 
 fn main() -> ExitCode {
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     if command_line.sentinel {
         commands::core::mode::become_sentinel();
     }
-    // Loading may change the working directory, which the names may be relative to.
+    // The working directory, to which the names may be relative, may change in loading.
     command_line.config_file = command_line.config_file.as_deref().map(system::files::absolute);
     let config_file = command_line.config_file.clone().unwrap_or_default();
     let executable = host::engine_host::executable();
@@ -67,17 +67,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// There is no start.
+/// Reports why the server does not start.
 fn refuse(error: &LoadError) -> ExitCode {
     match error {
-        // Nobody may listen.
+        // Standard error may have no reader.
         LoadError::Text { .. } => _ = std::io::stderr().write_all(&error.report(CINNABAR)),
         LoadError::File { message } => system::log::warning(message),
     }
     ExitCode::FAILURE
 }
 
-/// What is not serving.
+/// Answers an invocation other than serving.
 fn answer(invocation: &Invocation) -> ExitCode {
     let well = match invocation {
         Invocation::Version => {
@@ -120,7 +120,7 @@ fn run(
     let LoadedConfig { config, renames, users, .. } = loaded;
     commands::install(&renames);
     let daemon = Daemon::start(&config)?;
-    // The last to read the environment came before.
+    // The environment has been read for the last time.
     process::title::take(&config, &executable, &config_file);
     startup::serve(config, &users, config_file, executable, &daemon, sentinel)
 }

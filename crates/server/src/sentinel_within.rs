@@ -2,7 +2,7 @@
 //!
 //! It shares nothing with the server but the process, the configuration file and the users: an engine without data, a
 //! worker for its clients and the Sentinel's thread are its own. So it answers and votes however busy the server's
-//! workers are, and nothing that is done to the server's clients is done to those of the Sentinel.
+//! workers are, and a measure against the server's clients does not reach its own.
 
 use crate::event_loop::worker_threads::{WorkerThreads, start_workers};
 use crate::host::engine_host::EngineHost;
@@ -33,7 +33,7 @@ pub struct SentinelWithin {
 }
 
 impl SentinelWithin {
-    /// Starts it beside the server that has this engine and this host. An error is a line for the log.
+    /// Starts it beside the server with this engine and this host. An error is a line for the log.
     pub fn start(
         desk: &Arc<SentinelDesk>,
         server: &Arc<Engine>,
@@ -70,7 +70,7 @@ fn start(desk: &Arc<SentinelDesk>, server: &Arc<Engine>, server_host: &EngineHos
     commands::server::config::apply_all(&engine);
     let polls = vec![Poll::new().map_err(failed)?];
     let acceptor = Arc::new(Acceptor::new(polls[0].registry(), tls).map_err(failed)?);
-    // It writes no log: nobody listens to this.
+    // The Sentinel writes no log: no thread waits for this.
     let (notifier, _) = Notifier::new();
     let shared = Arc::new(Shared::new(engine, notifier));
     let workers = start_workers(&shared, &acceptor, polls).map_err(failed)?;

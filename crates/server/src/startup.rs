@@ -1,4 +1,4 @@
-//! From a configuration to running threads, and back.
+//! Start and end: from a configuration to running threads, and back.
 
 use crate::admin::plane;
 use crate::aof::disk::Disk;
@@ -46,12 +46,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::thread;
 
-/// Threads that free memory in the background: they run only when nobody else wants to. More of them have a larger
-/// share of busy cores, so that memory comes back sooner; with four others wait longer.
+/// Threads that free memory in the background: they run only when no other thread wants to. More of them have a larger
+/// share of busy cores, so that memory is free sooner; with four others wait longer.
 const LAZY_FREE_THREADS: usize = 3;
 
-/// Serves until it is asked to stop; an error is a line for the log. `users`: `user` lines. `config_file`: where the
-/// configuration came from, empty when it was no file.
+/// Serves until it is asked to stop; an error is a line for the log. `users`: `user` lines. `config_file`: the file of
+/// the configuration, empty when there is none.
 pub fn serve(
     config: Config,
     users: &[Vec<Vec<u8>>],
@@ -105,7 +105,7 @@ pub fn serve(
         host.set_node(node);
         start_node(node, &shared, &acceptor)?;
     }
-    // Before the data set is read: it tells of that, too.
+    // The plane starts before the data set is read: it shows that, too.
     let admin = plane::start(&shared, &acceptor)?;
     begin(&shared, &acceptor, kinds, alone).map_err(|error| format!("Can't start a thread: {error}"))?;
     acceptor.open(listeners).map_err(failed)?;
@@ -123,13 +123,13 @@ pub fn serve(
     result
 }
 
-/// The last that the process does.
+/// Ends the process, as its last step.
 fn end_process(shared: &Shared) {
     member_file::complete(&shared.engine);
     log::warning("Cinnabar is now ready to exit, bye bye...");
 }
 
-/// The server is a node of a cluster from now on.
+/// Makes the server a node of a cluster from now on.
 fn start_node(node: &Arc<NodeDesk>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
     shared.engine.persistence_status().set_clustered(true);
     node.start(shared, acceptor)?;
@@ -143,7 +143,7 @@ fn options(config: &Config, is_clustered: bool, workers: usize) -> Options {
     Options { databases, hash_seed: hash_seed(config), workers, counts_slots: is_clustered, ..Options::default() }
 }
 
-/// Begins to watch, or to read the data set. A Sentinel has one worker: its messages to subscribers go out by that.
+/// Begins to watch, or to read the data set. A Sentinel has one worker, which sends its messages to subscribers.
 fn begin(
     shared: &Arc<Shared>,
     acceptor: &Arc<Acceptor>,
@@ -159,11 +159,11 @@ fn begin(
     link_thread::start(shared, acceptor)
 }
 
-/// Reads the data set; clients are told to wait meanwhile. What cannot be read ends the process.
+/// Reads the data set; clients get -LOADING meanwhile. Data that cannot be read ends the process.
 fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
     let shared = Arc::clone(shared);
     let saves = shared.engine.persistence_status();
-    // As if the empty data set had been saved when the server started.
+    // The empty data set counts as saved when the server started.
     saves.note_saved(clock::now().unix_ms(), clock::nanos().ms());
     saves.set_loading(true);
     let config = shared.engine.config().snapshot();
@@ -192,14 +192,14 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         }
     };
     if !is_there {
-        // Nothing keeps the first clients waiting.
+        // Without data the first clients do not wait.
         work();
         return Ok(());
     }
     thread::Builder::new().name("loader".to_owned()).spawn(work).map(drop)
 }
 
-/// Reads the log. The history of a member's log that is the one of its last shutdown goes on.
+/// Reads the log. A member continues its history if the log is that of its last shutdown.
 fn load_log(shared: &Shared) {
     let engine = &*shared.engine;
     if commands::persistence::aof::load_and_begin(engine).is_err() {
@@ -207,7 +207,7 @@ fn load_log(shared: &Shared) {
     }
     let files = persistence::aof::of(engine).and_then(member_file::sum_of_files);
     let Some(LoggedPlace { position, db, .. }) = member_file::restore(engine, Loaded::Log(files)) else { return };
-    // Nothing has changed since the log was read: nothing expires and nobody writes while the server loads.
+    // Nothing has changed since the log was read: no key expires and no client writes while the server loads.
     let reader = (!engine.replication().is_replica()).then(|| engine.begin_logging(LogUser::Replicas));
     follow::adopt(engine, (position.id, position.offset, db));
     if let Some(reader) = reader {
@@ -215,10 +215,10 @@ fn load_log(shared: &Shared) {
     }
 }
 
-/// Reads the snapshot; the history that it is of goes on.
+/// Reads the snapshot, and continues its history.
 fn load_snapshot(shared: &Shared) {
     let engine = &*shared.engine;
-    // Of a primary: what has expired meanwhile is told to replicas that come back.
+    // A primary records the keys that have expired meanwhile for replicas that come back.
     let reader = (!engine.replication().is_replica()).then(|| {
         engine.set_logging(LogUser::Replicas, true);
         engine.change_log().open(Overflow::Keep)
@@ -253,7 +253,7 @@ fn load_snapshot(shared: &Shared) {
     }
 }
 
-/// The secret of the key hash: from the configuration, or from the system's randomness.
+/// Returns the secret of the key hash: from the configuration, or from the system's randomness.
 fn hash_seed(config: &Config) -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     let given = config.text(Directive::HASH_SEED);

@@ -1,8 +1,8 @@
 //! The commands of a Sentinel.
 //!
-//! In: requests of clients and of other Sentinels. Out: questions to the one state machine of the process, behind
-//! [`Desk`]; which thread it lives on is not known here. Most commands that a Sentinel has are those of a server
-//! ([`shares`]); the others of a server it does not know.
+//! In: requests of clients and of other Sentinels. Out: requests to the one state machine of the process, behind
+//! [`Desk`]; its thread is not known here. Most commands that a Sentinel has are a server's ([`shares`]); it does not
+//! know the others of a server.
 
 mod subcommands;
 
@@ -16,17 +16,17 @@ use ::sentinel::{Millis, Sentinel};
 use engine::{Engine, Error};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-/// Where the Sentinel of the process is asked.
+/// The handle by which commands query the Sentinel of the process.
 pub trait Desk: Send + Sync {
-    /// Lets `visit` ask it, and tells what time it is; what it wants done is done after that.
+    /// Gives `visit` the Sentinel and the time; the effects are carried out after that.
     fn visit(&self, visit: &mut dyn FnMut(&mut Sentinel, Millis));
 }
 
 static DESK: OnceLock<Arc<dyn Desk>> = OnceLock::new();
 
-/// Tells the commands where the Sentinel is; once, before the first of them.
+/// Sets the Sentinel of the commands; once, before the first of them.
 pub fn install(desk: Arc<dyn Desk>) {
-    // The first one stays.
+    // The first Sentinel stays.
     let _ = DESK.set(desk);
 }
 
@@ -37,15 +37,16 @@ const SHARED: [&str; 8] =
 /// Sections of INFO that a Sentinel has, too.
 const OF_THE_PROCESS: [&str; 4] = ["Server", "Clients", "Stats", "CPU"];
 
-/// Commands of a server that a Sentinel has unless it is within one: it ends with that, and has its users.
+/// Commands of a server that a Sentinel has unless it is within one: it ends with the server, and has the server's
+/// users.
 const SHARED_ALONE: [&str; 2] = ["acl", "shutdown"];
 
-/// Whether a Sentinel has this command of a server as it is.
+/// Returns whether a Sentinel has this command of a server as it is.
 pub(crate) fn shares(command: &Command) -> bool {
     SHARED.contains(&command.name) || SHARED_ALONE.contains(&command.name) && !mode::is_sentinel_within()
 }
 
-/// What a Sentinel has of its own.
+/// Commands that only a Sentinel has.
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: "info",
@@ -102,8 +103,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Commands of a server of which a Sentinel has some subcommands: CLIENT without what is about keys and versions of the
-/// data, and, within a server, ACL without what changes users.
+/// Returns the commands of a server of which a Sentinel has some subcommands: CLIENT without keys and versions of the
+/// data, and, within a server, ACL without changes of users.
 pub(crate) fn shared_in_part() -> impl Iterator<Item = &'static Command> {
     static CLIENT: LazyLock<Command> =
         LazyLock::new(|| without(client::COMMANDS, &["acknowledge", "capa", "import-source", "no-touch", "strike"]));
@@ -119,7 +120,7 @@ fn without(commands: &'static [Command], lacking: &[&str]) -> Command {
     Command { subcommands: subcommands.leak(), ..*all }
 }
 
-/// Gives the Sentinel within a server that server's users, as they are now. One caller at a time.
+/// Gives the Sentinel within a server that server's present users. One caller at a time.
 pub fn follow_users(server: &Engine, sentinel: &Engine) {
     let users = mode::run_as(false, || server.users().all(rule_context(server)));
     mode::run_as(true, || {
@@ -178,10 +179,10 @@ fn tell(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     })
 }
 
-/// Has the configuration file tell what a Sentinel remembers.
+/// Saves the Sentinel's state in the configuration file.
 ///
 /// # Errors
-/// It cannot be written, and why.
+/// The reason why the file cannot be written.
 pub fn save(engine: &Engine, lines: Vec<::sentinel::ConfigLine>) -> Result<(), String> {
     let lines: Vec<_> = lines.into_iter().map(|line| (line.option, line.line, line.needed)).collect();
     let state = engine::config::SentinelState {

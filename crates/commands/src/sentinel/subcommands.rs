@@ -1,4 +1,4 @@
-//! The subcommands of SENTINEL. What they do is in the Sentinel's own crate.
+//! The subcommands of SENTINEL. Their work is in the Sentinel's own crate.
 
 use super::run;
 use crate::core::command::{ADMIN, Command, Group};

@@ -1,7 +1,8 @@
-//! CONFIG, and what a changed directive does at once.
+//! CONFIG, and the immediate effects of changed directives.
 //!
-//! Most directives are read from the configuration whenever they matter. Those that the engine keeps in a form of its
-//! own are put there by the hooks that their entries name, after CONFIG SET and once at the start ([`apply_all`]).
+//! Most directives are read from the configuration whenever they matter. The directives that the engine stores in a
+//! form of its own are set there by the hooks that their entries name, after CONFIG SET and once at the start
+//! ([`apply_all`]).
 
 use crate::core::acl_catalog::rule_context;
 use crate::core::admission::Settle;
@@ -83,8 +84,8 @@ const SUBCOMMANDS: &[Command] = &[
     },
 ];
 
-/// Returns whether an argument of CONFIG SET belongs to no directive that there is: the name of one that holds a secret
-/// may be misspelt, and a secret of several words have lost its quotes.
+/// Returns whether an argument of CONFIG SET belongs to no existing directive: the name of one that holds a secret may
+/// be misspelt, and a secret of several words may have lost its quotes.
 fn is_of_unknown(args: &Args<'_>, index: usize) -> bool {
     let is_unknown = |at: usize| directive_table::find(&args[at]).is_none();
     index > 2 && if index.is_multiple_of(2) { is_unknown(index) } else { is_unknown(index - 1) }
@@ -118,7 +119,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             cx.engine.host().config_changed();
             match cx.engine.epoch() == epoch {
                 true => cx.reply.ok(),
-                // Nothing runs any more that was admitted by what held before.
+                // The reply comes when no command runs any more that was admitted under the earlier settings.
                 false => Settle::then_ok(cx),
             }
         }
@@ -131,7 +132,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What follows from a change.
+/// Hooks that carry out the effects of a change.
 struct Hooks<'e> {
     engine: &'e Engine,
     in_transaction: bool,
@@ -159,7 +160,7 @@ pub fn apply_all(engine: &Engine) {
     let change = Change { engine, config: &config, in_transaction: false };
     for entry in directive_table::entries() {
         if let Apply::Engine(hook) = entry.apply {
-            // None of these has anything to refuse.
+            // None of these hooks has anything to refuse.
             let _ = hook(&change);
         }
     }
@@ -187,7 +188,7 @@ impl EngineHooks for Change<'_> {
         Ok(())
     }
 
-    /// What rules have made of the default user stays, but for its passwords.
+    /// Sets the passwords of the default user, which retains the effect of rules otherwise.
     fn default_password(&self) -> Applied {
         let change = self
             .engine
@@ -306,7 +307,7 @@ const COMMAND_LOGS: [(LogReason, Directive, Directive, u64); 3] = [
     (LogReason::LargeReply, Directive::COMMANDLOG_REPLY_LARGER_THAN, Directive::COMMANDLOG_LARGE_REPLY_MAX_LEN, 1),
 ];
 
-/// A new limit that is exceeded already takes effect all the same.
+/// Warns of a new limit that is exceeded already; it takes effect all the same.
 fn warn_of_low_limit(engine: &Engine, limit: u64) {
     let used = engine.host().memory().allocated;
     if limit > 0 && limit < used {
@@ -331,7 +332,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-/// The disk may be slow: another thread waits for it.
+/// Writes the file on another thread, since the disk may be slow.
 fn rewrite(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(waiting) = cx.wait_elsewhere(args) else { return rewrite_file(cx, false) };
     let work = move |engine: &Engine| waiting.end(engine, write_file(engine, false).map(|()| "OK"));
@@ -342,7 +343,7 @@ fn rewrite(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// `all`: directives with their default values too, if the file does not have them yet.
+/// Writes the file. `all`: directives with their default values too, if the file does not have them yet.
 pub(crate) fn rewrite_file(cx: &mut Context<'_>, all: bool) -> Result<(), Error> {
     write_file(cx.engine, all)?;
     cx.reply.ok();
@@ -353,7 +354,7 @@ fn write_file(engine: &Engine, all: bool) -> Result<(), Error> {
     write_file_with(engine, all, SentinelState::default())
 }
 
-/// Writes what a Sentinel remembers, with the configuration of its process.
+/// Writes a Sentinel's state, with the configuration of its process.
 ///
 /// # Errors
 /// There is no file, or it cannot be written.

@@ -191,7 +191,7 @@ fn hello(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What HELLO tells about the server.
+/// Writes the fields of HELLO about the server.
 fn reply_hello(cx: &mut Context<'_>) {
     let config = cx.engine.config().snapshot();
     let (server, version) = match config.flag(Directive::EXTENDED_REDIS_COMPATIBILITY) {
@@ -242,7 +242,7 @@ fn auth(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes the connection this user's, if the password is right.
+/// Logs the connection in as this user, if the password is right.
 fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u8]) -> Result<(), Error> {
     let (engine, session) = (cx.engine, &mut *cx.session);
     let user = engine.users().get(name, rule_context(engine)).filter(|user| user.takes_password(password));
@@ -260,8 +260,8 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
     Ok(())
 }
 
-/// Makes a new connection that of the first of these users who is there and enabled: its certificate names them. Where
-/// none is, the last of them is noted as denied.
+/// Logs a new connection in as the first of these users that is there and enabled: its certificate names them. If there
+/// is none, the last of them is logged as denied.
 pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>], now: Now) {
     let context = rule_context(engine);
     let known = users.iter().find_map(|name| engine.users().get(name, context).filter(|user| user.is_enabled()));
@@ -273,7 +273,8 @@ pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>]
     }
 }
 
-/// Makes a new connection this user's, who has proved it elsewhere. False: the user is gone meanwhile, or disabled.
+/// Logs a new connection in as this user, which has authenticated elsewhere. False: the user is gone meanwhile, or
+/// disabled.
 pub fn use_known_user(engine: &Engine, session: &mut Session, name: &[u8]) -> bool {
     let known = engine.users().get(name, rule_context(engine)).filter(|user| user.is_enabled());
     let is_there = known.is_some();
@@ -327,7 +328,7 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Names are shown between spaces in CLIENT LIST, up to a NUL.
+/// Returns whether a name can be shown between spaces in CLIENT LIST, up to a NUL.
 pub(crate) fn is_clean(name: &[u8]) -> bool {
     before_nul(name).iter().all(|byte| (b'!'..=b'~').contains(byte))
 }

@@ -1,11 +1,11 @@
-//! HOTKEYS: which keys take most of the time and of the traffic.
+//! HOTKEYS: the keys that take most of the time and of the traffic.
 //!
 //! ```text
 //!   START - any number of commands - STOP, or the end of DURATION - GET - RESET
 //! ```
 //!
-//! As Redis 8.6 has it. Valkey 9.2 has another command of this name, without START and STOP: there a directive
-//! (`hotkey-top-k`) switches it on, and GET tells how often the keys of the last window were asked for. SLOTS asks for
+//! The command is Redis 8.6's. Valkey 9.2 has another command of this name, without START and STOP: there a directive
+//! (`hotkey-top-k`) switches it on, and GET returns how often the keys of the last window were accessed. SLOTS requires
 //! a cluster. A key longer than [`NAME_MAX`](engine::stats::heavy_hitters::NAME_MAX) is left out.
 
 use crate::core::args::Args;
@@ -88,7 +88,7 @@ fn start(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number at `index`, or this error.
+/// Returns the number at `index`, or this error.
 fn number(args: &Args<'_>, index: usize, most: i64, error: Error) -> Result<i64, Error> {
     let number = args.get(index).and_then(resp::number::parse_i64);
     number.filter(|number| (1..=most).contains(number)).ok_or(error)
@@ -106,7 +106,7 @@ fn settings(engine: &Engine, args: &Args<'_>) -> Result<HotKeySettings, Error> {
         let (wanted, twice) = match () {
             () if args.is(at, "cpu") => (&mut settings.by_time, Error::HotKeysCpuTwice),
             () if args.is(at, "net") => (&mut settings.by_bytes, Error::HotKeysNetTwice),
-            // Metrics of later versions.
+            // Other words are metrics of later versions.
             () => continue,
         };
         if std::mem::replace(wanted, true) {
@@ -146,7 +146,7 @@ fn settings(engine: &Engine, args: &Args<'_>) -> Result<HotKeySettings, Error> {
     Ok(settings)
 }
 
-/// The slots after their count.
+/// Parses the slots after their count.
 fn slots(engine: &Engine, args: &Args<'_>, count: usize) -> Result<SlotSet, Error> {
     if !engine.is_clustered() {
         return Err(Error::HotKeysSlots);
@@ -170,7 +170,7 @@ fn slots(engine: &Engine, args: &Args<'_>, count: usize) -> Result<SlotSet, Erro
     Ok(chosen)
 }
 
-/// The slots that this server serves: without a cluster all.
+/// Returns the slots that this server serves: without a cluster all.
 fn own_slots(engine: &Engine) -> SlotSet {
     if !engine.is_clustered() {
         return SlotSet::all();
@@ -216,7 +216,7 @@ pub fn end_if_over(engine: &Engine, now: SteadyMs) {
     }
 }
 
-/// Processor time of the process until now.
+/// Returns the processor time of the process until now.
 fn cpu(engine: &Engine) -> CpuTimes {
     let process = engine.host().process();
     (process.user, process.system)
@@ -279,7 +279,7 @@ fn write(cx: &mut Context<'_>, report: &HotKeyReport) {
     }
 }
 
-/// Keys with numbers in this unit; those that come to nothing are left out.
+/// Writes keys with numbers in this unit; zeros are left out.
 fn write_list(cx: &mut Context<'_>, name: &str, keys: &[HotKey], unit: u64) {
     cx.reply.bulk(name.as_bytes());
     let keys: Vec<&HotKey> = keys.iter().filter(|(_, weight)| weight / unit > 0).collect();
@@ -324,7 +324,7 @@ mod tests {
         client.is("HOTKEYS STOP", "+OK").is("HOTKEYS RESET", "+OK").is("HOTKEYS GET", "nil");
     }
 
-    /// What is told of keys, as words.
+    /// Returns the reply of HOTKEYS GET, as words.
     fn told(client: &mut Client) -> String {
         client.run("HOTKEYS GET").replace(|c: char| !c.is_ascii_graphic(), " ")
     }

@@ -1,4 +1,4 @@
-//! LOLWUT: the version, and a picture by chance.
+//! LOLWUT: the version, and a random picture.
 //!
 //! Version 5 is Georg Nees' *Schotter* (1968): rows of squares that lose their order on the way down. It is drawn into
 //! dots of the Braille alphabet, two by four to a character. Version 6 is a town at night, in colours of the terminal.
@@ -98,7 +98,7 @@ impl Canvas {
     }
 }
 
-/// Dots of a picture: squares as wide as the widest, in as many rows as were asked for, would take a gigabyte.
+/// Dots of a picture at most: squares as wide as the widest, in as many rows as were asked for, would take a gigabyte.
 const DOTS_MAX: f64 = 4e6;
 
 fn schotter(columns: usize, in_row: usize, rows: usize) -> String {
@@ -130,7 +130,7 @@ fn town(columns: usize, rows: usize) -> String {
     let mut colours: Vec<Vec<u8>> = (0..rows).map(|row| vec![sky(row); columns]).collect();
     let houses = columns.div_ceil(6);
     for house in 0..houses * HOUSES.len() {
-        // Dark ones stand in front, so they come last and are lower.
+        // Dark houses stand in front, so they come last and are lower.
         let depth = HOUSES.len() - 1 - house / houses;
         let (left, width) = (fastrand::usize(0..columns), fastrand::usize(4..10));
         let height = fastrand::usize(0..=rows / 2) + rows * depth / 6;

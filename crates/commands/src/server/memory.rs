@@ -1,4 +1,4 @@
-//! MEMORY: where the bytes are.
+//! MEMORY: the use of memory.
 //!
 //! ```text
 //! allocated = startup + clients + scripts + tables + expiries + the rest: the data set
@@ -75,7 +75,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ..SUB
 }];
 
-/// Elements of a collection whose size MEMORY USAGE looks at if it is not told.
+/// Elements of a collection whose size MEMORY USAGE looks at without SAMPLES.
 const SAMPLES: usize = 5;
 
 fn usage(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -86,7 +86,7 @@ fn usage(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         samples = usize::try_from(args.int(at + 1)?).map_err(|_| Error::Syntax)?;
     }
-    // Zero stands for all of them.
+    // Zero stands for all elements.
     let samples = if samples == 0 { usize::MAX } else { samples };
     let key = cx.key(args, 2);
     match cx.keys.lookup_no_stats(key) {
@@ -100,15 +100,15 @@ fn usage(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// All that is known of memory, at one moment.
+/// All accounts of memory, at one moment.
 pub struct Accounts {
     pub memory: MemoryStats,
     pub overview: Overview,
-    /// Bytes that clients take up, but for those of the next two lines.
+    /// Bytes that clients take up, but for those of the next two fields.
     pub clients: u64,
     /// Bytes of connections by which slots come.
     pub slot_imports: u64,
-    /// Bytes of connections by which slots go, and of what waits to be sent by them.
+    /// Bytes of connections by which slots go, and of their unsent data.
     pub slot_exports: u64,
     /// Bytes of the texts of scripts.
     pub scripts: u64,
@@ -118,7 +118,7 @@ pub struct Accounts {
     pub log: u64,
     /// Bytes of the stream for replicas that come back.
     pub backlog: u64,
-    /// Bytes beyond, which replicas have still to be sent, and those of the change log that become part of the stream.
+    /// Further bytes that replicas have still to be sent, and bytes of the change log that become part of the stream.
     pub replicas: u64,
     /// Bytes of the primary's stream that wait for the end of its snapshot.
     pub buffered: u64,
@@ -157,17 +157,17 @@ impl Accounts {
         }
     }
 
-    /// Bytes of the tables of all databases, without the keys.
+    /// Returns the bytes of the tables of all databases, without the keys.
     pub fn tables(&self) -> u64 {
         self.overview.total(|db| db.table_bytes) as u64
     }
 
-    /// Bytes of tables that are being replaced.
+    /// Returns the bytes of tables that are being replaced.
     pub fn resizing(&self) -> u64 {
         self.overview.total(|db| db.old_bytes) as u64
     }
 
-    /// Bytes that are not keys and values.
+    /// Returns the bytes that are not keys and values.
     pub fn overhead(&self) -> u64 {
         let stream = self.backlog + self.replicas + self.buffered;
         let others = self.scripts + self.functions + self.log + stream;
@@ -179,18 +179,18 @@ impl Accounts {
         self.memory.allocated.saturating_sub(self.overhead())
     }
 
-    /// Bytes that were allocated since the start.
+    /// Returns the bytes that were allocated since the start.
     pub fn since_start(&self) -> u64 {
         self.memory.allocated.saturating_sub(self.memory.startup)
     }
 }
 
-/// `whole / part`, or 0 where that has no meaning.
+/// Returns `whole / part`, or 0 if that has no meaning.
 pub fn ratio(whole: u64, part: u64) -> f64 {
     if part == 0 { 0.0 } else { whole as f64 / part as f64 }
 }
 
-/// How much larger one number is, which may be negative.
+/// Returns how much larger one number is, which may be negative.
 pub fn difference(whole: u64, part: u64) -> i64 {
     whole as i64 - part as i64
 }
@@ -215,7 +215,7 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     fields.int("aof.buffer", *log);
     fields.int("lua.caches", *scripts);
     fields.int("functions.caches", *functions);
-    // The client's own too: a table without keys has no memory here, where that of Valkey keeps some and is shown.
+    // The client's own database is shown, too: without keys it has no memory here, but Valkey's has some and is shown.
     for (index, db) in overview.dbs.iter().filter(|(index, db)| db.keys > 0 || **index == selected) {
         fields.name(&format!("db.{index}"));
         fields.cx.reply.map(2);
@@ -244,7 +244,7 @@ fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     );
     fields.compared(["allocator-rss.ratio", "allocator-rss.bytes"], memory.resident, memory.active);
     fields.compared(["rss-overhead.ratio", "rss-overhead.bytes"], memory.rss, memory.resident);
-    // Its ratio has no suffix.
+    // The field of the ratio has no suffix.
     fields.compared(["fragmentation", "fragmentation.bytes"], memory.rss, memory.allocated);
     let count = fields.count;
     cx.reply.end_map(mark, count);
@@ -273,7 +273,7 @@ impl Fields<'_, '_> {
         self.cx.reply.double(value);
     }
 
-    /// How many times larger, and by how many bytes.
+    /// Writes how many times larger, and by how many bytes.
     fn compared(&mut self, [times, bytes]: [&str; 2], whole: u64, part: u64) {
         self.double(times, ratio(whole, part));
         self.name(bytes);
@@ -302,14 +302,14 @@ fn doctor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Below this many bytes ratios say nothing.
+/// Bytes below which ratios have no meaning.
 const SMALL: u64 = 5 << 20;
 /// Waste of fewer bytes is no problem whatever its ratio.
 const TOLERABLE: i64 = 10 << 20;
 /// Bytes a client above which their buffers are large.
 const CLIENT_LARGE: u64 = 200 << 10;
 
-/// What may be wrong, by the limits that Valkey's doctor has.
+/// Returns the possible problems, by the limits that Valkey's doctor has.
 fn diagnosis(accounts: &Accounts, clients: u64) -> String {
     let memory = &accounts.memory;
     if memory.allocated < SMALL {

@@ -1,4 +1,4 @@
-//! Commands about the server itself: what it tells of itself, its configuration, its clients.
+//! Commands about the server itself: its state, its configuration, its clients.
 //!
 //! A container with much behind it is a room of its own: `acl/`, `client/`, `command/`, `debug/`, `info/`, `latency/`.
 //!

@@ -1,5 +1,4 @@
-//! MODULE: none can be loaded. The engine of Lua counts as one, as in Valkey 9, and tools that look for modules are
-//! told of it.
+//! MODULE: none can be loaded. The engine of Lua counts as one, as in Valkey 9, for tools that look for modules.
 
 use crate::core::admission;
 use crate::core::args::Args;
@@ -75,7 +74,7 @@ fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What MODULE LIST and HELLO tell.
+/// Replies the modules, for MODULE LIST and HELLO.
 pub fn reply_modules(reply: &mut Reply) {
     reply.array(1);
     reply.map(4);
@@ -89,7 +88,7 @@ pub fn reply_modules(reply: &mut Reply) {
     reply.array(0);
 }
 
-/// The same as a field of INFO.
+/// The modules as a field of INFO.
 pub const AS_FIELD: &str =
     "name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options=[handle-repl-async-load|handle-atomic-slot-migration]";
 

@@ -18,8 +18,8 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Unix time: seconds, and the microseconds of the present one. It stands still in a script until that is slow, so that
-/// one which waits for a moment ends.
+/// Replies Unix time: seconds, and the microseconds of the present one. The time stands still in a script until that is
+/// slow, so that a script which waits for a moment ends.
 fn time(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let now = if cx.engine.scripts().is_busy() { cx.engine.host().unix_us(cx.now.unix_us) } else { cx.now.unix_us };
     cx.reply.array(2);

@@ -1,15 +1,15 @@
-//! Waiting until all workers have done what had reached them: for commands that tell what clients did, some of whose
-//! commands may still be on their way to another worker.
+//! Waiting until all workers have handled all that had reached them: for commands that show clients' actions, some of
+//! whose commands may still be on their way to another worker.
 
 use engine::Engine;
 use engine::time::Nanos;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire};
 
-/// Nanoseconds after which they are waited for no longer: one of them may run a long script.
+/// Nanoseconds that a command waits at most: one of the workers may run a long script.
 const PATIENCE: u64 = 100_000_000;
 
-/// The other workers, as of when they were asked.
+/// The other workers, as of the moment of the request.
 pub struct Others {
     left: Arc<AtomicUsize>,
     until: Nanos,
@@ -17,7 +17,7 @@ pub struct Others {
 
 impl Others {
     pub fn ask(engine: &Engine) -> Others {
-        // Who has a long script does not get on, and that may be the calling one.
+        // A worker with a long script makes no progress, and that may be the calling one.
         if engine.scripts().is_long() {
             return Others::none();
         }
@@ -26,12 +26,12 @@ impl Others {
         Others { left, until: engine.host().nanos().after(PATIENCE) }
     }
 
-    /// Nobody: for commands that must not wait.
+    /// Returns an empty set: for commands that must not wait.
     pub fn none() -> Others {
         Others { left: Arc::default(), until: Nanos(0) }
     }
 
-    /// Whether all of them are done, or have taken too long; gives way to them if not.
+    /// Returns whether all of them are done, or have taken too long; yields to them if not.
     pub fn are_done(&self, engine: &Engine) -> bool {
         let done = self.left.load(Acquire) == 0 || engine.host().nanos() >= self.until;
         if !done {

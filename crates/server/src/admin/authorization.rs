@@ -1,8 +1,8 @@
-//! Who may see the metrics and the page: a user who may run INFO.
+//! Access to the metrics and the page: for users who may run INFO.
 //!
-//! The caller is asked as at the ports for clients: a name and a password, or a certificate. A caller that says nothing
-//! is the default user, if that needs no password. A certificate that an authority has signed is enough where
-//! certificates name no users. Protected mode was asked before, whatever the caller says.
+//! The caller authenticates as at the ports for clients: with a name and a password, or a certificate. A caller without
+//! either is the default user, if that needs no password. A certificate that an authority has signed is enough where
+//! certificates name no users. Protected mode was checked before, whatever the caller sends.
 
 use crate::tls::certificate;
 use cinnabar_admin::{Access, Caller};
@@ -14,10 +14,10 @@ use engine::config::Directive;
 use engine::time::UnixMs;
 use std::sync::Arc;
 
-/// What who sees metrics must be allowed.
+/// Command that a caller must be allowed to run to see metrics.
 const RIGHT: &str = "info";
 
-/// Whether the caller may see the metrics. Those who may not are in ACL LOG.
+/// Returns whether the caller may see the metrics. A refused caller is added to ACL LOG.
 pub fn authorize(engine: &Engine, caller: &Caller, now: UnixMs) -> Access {
     let (config, context) = (engine.config().snapshot(), rule_context(engine));
     let denied = |denied, name: &[u8]| note(engine, caller, denied, name, now);
@@ -61,8 +61,8 @@ fn of_user(engine: &Engine, caller: &Caller, user: &User, now: UnixMs) -> Access
     Access::Forbidden
 }
 
-/// Those of these commands, by their full names, that the user may run, on some keys at least. `name`: None for who is
-/// what clients are at the ports before they have said anything.
+/// Returns the commands of these, by their full names, that the user may run, on some keys at least. `name`: None for
+/// the user that clients are at the ports before they have authenticated.
 pub fn rights(engine: &Engine, name: Option<&[u8]>, commands: &[&'static str]) -> Vec<&'static str> {
     let context = rule_context(engine);
     let user = match name {
@@ -73,7 +73,7 @@ pub fn rights(engine: &Engine, name: Option<&[u8]>, commands: &[&'static str]) -
     commands.iter().copied().filter(|command| may_run(engine, &user, command)).collect()
 }
 
-/// By the command's own name, whatever clients call it.
+/// Returns whether the user may run the command of this name, whatever clients call it.
 fn may_run(engine: &Engine, user: &User, command: &str) -> bool {
     let number = rule_context(engine).catalog.find(command.as_bytes()).map(|number| number.id);
     number.is_some_and(|id| user.selectors().iter().any(|selector| selector.allows_command(id, None)))

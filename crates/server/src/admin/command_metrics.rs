@@ -1,4 +1,4 @@
-//! Commands as metrics: how often, for how long, with which errors; what was slow.
+//! Commands as metrics: how often, for how long, with which errors; slow commands.
 
 use cinnabar_admin::family::{Family, Histogram, Kind, Labels, Summary};
 use commands::server::info::command_stats;
@@ -54,14 +54,14 @@ fn by_command(families: &mut Vec<Family>, engine: &Engine, config: &Config) {
     families.extend([calls, seconds, rejected, failed, by_micros, percentiles, by_seconds]);
 }
 
-/// Durations with limits in seconds. `nanos`: all of them together.
+/// Returns durations with limits in seconds. `nanos`: the sum of all.
 pub fn in_seconds(durations: &HistogramSnapshot, nanos: u64) -> Histogram {
     let steps = durations.steps();
     let buckets = finite(&steps).map(|(limit, count)| (*limit as f64 * NANOS, *count)).collect();
     Histogram { buckets, count: durations.total(), sum: nanos as f64 * NANOS }
 }
 
-/// All steps but the last, which has what is longer than its limit, too.
+/// Returns all steps but the last, which includes durations above its limit.
 fn finite(steps: &[(u64, u64)]) -> impl Iterator<Item = &(u64, u64)> {
     steps.split_last().map_or(&[][..], |(_, before)| before).iter()
 }
@@ -74,7 +74,7 @@ fn errors(families: &mut Vec<Family>, engine: &Engine) {
     families.push(family);
 }
 
-/// The lists of slow and large commands.
+/// Adds the lists of slow and large commands.
 fn logged(families: &mut Vec<Family>, engine: &Engine, config: &Config) {
     let log = engine.command_log();
     let last = log.newest(LogReason::Slow, 1).pop();
@@ -126,7 +126,7 @@ fn logged(families: &mut Vec<Family>, engine: &Engine, config: &Config) {
     }
 }
 
-/// What the latency monitor has seen last.
+/// Adds the latest events of the latency monitor.
 fn spikes(families: &mut Vec<Family>, engine: &Engine) {
     let help = "Unix time of the last long moment of an event.";
     let mut times = Family::new("redis_latency_spike_last", Kind::Gauge, help);

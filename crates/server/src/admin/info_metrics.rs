@@ -1,13 +1,13 @@
-//! What INFO tells, as metrics.
+//! The fields of INFO as metrics.
 //!
-//! INFO's text is the source, so that both always tell the same.
+//! INFO's text is the source, so that both always show the same.
 
 use crate::admin::info_table::{CLIENTS, CLUSTER, InfoMetric, MEMORY, PERSISTENCE, REPLICATION, SERVER, STATS};
 use cinnabar_admin::family::{Family, Kind, Labels};
 use engine::config::{Config, Directive};
 use std::collections::BTreeMap;
 
-/// Databases that are told of although they are empty, at most.
+/// Empty databases that are shown nevertheless, at most.
 const EMPTY_MAX: u32 = 16;
 
 /// The fields of INFO.
@@ -16,7 +16,7 @@ pub struct Info<'t> {
 }
 
 impl<'t> Info<'t> {
-    /// Of INFO's text.
+    /// Parses INFO's text.
     pub fn parse(text: &'t str) -> Info<'t> {
         Info { fields: text.lines().filter_map(|line| line.split_once(':')).collect() }
     }
@@ -33,7 +33,7 @@ impl<'t> Info<'t> {
         }
     }
 
-    /// Fields of several things of one kind: `slave0:ip=::1,port=6380`.
+    /// Returns the fields of several things of one kind: `slave0:ip=::1,port=6380`.
     fn numbered(&self, prefix: &str) -> impl Iterator<Item = (&'t str, BTreeMap<&'t str, &'t str>)> {
         self.fields.iter().filter_map(move |(name, value)| {
             let number = name.strip_prefix(prefix)?;
@@ -42,7 +42,7 @@ impl<'t> Info<'t> {
         })
     }
 
-    /// Metrics of all fields that are one.
+    /// Adds metrics of all fields that are one.
     pub fn add_to(&self, families: &mut Vec<Family>, config: &Config) {
         self.instance(families);
         for table in [SERVER, CLIENTS, MEMORY, PERSISTENCE, STATS, REPLICATION] {
@@ -80,7 +80,7 @@ impl<'t> Info<'t> {
             let help = "Unix time at which the server started.";
             families.push(Family::number("redis_start_time_seconds", Kind::Gauge, help, began));
         }
-        // Called differently with `extended-redis-compatibility`.
+        // The field's name differs with `extended-redis-compatibility`.
         let mode = ["redis_mode", "server_mode"].map(|field| self.text(field)).concat();
         let as_called = ["role", "redis_version", "redis_build_id"];
         let others = ["os", "maxmemory_policy", "tcp_port", "run_id", "process_id", "master_replid"];
@@ -121,7 +121,7 @@ impl<'t> Info<'t> {
         families.extend([keys, expiring, ttl, volatile]);
     }
 
-    /// What a replica tells of its primary.
+    /// Adds a replica's metrics of its primary.
     fn primary(&self, families: &mut Vec<Family>) {
         if !self.fields.contains_key("master_host") {
             return;
@@ -148,7 +148,8 @@ impl<'t> Info<'t> {
         families.push(family);
     }
 
-    /// Acknowledged writes, where they are asked for: the state, and the members without which nothing is acknowledged.
+    /// Adds the state of acknowledged writes, if clients ask for them, and the members without which no write is
+    /// acknowledged.
     fn in_sync_set(&self, families: &mut Vec<Family>) {
         if !self.fields.contains_key("in_sync_state") {
             return;
@@ -169,7 +170,7 @@ impl<'t> Info<'t> {
         families.push(missing);
     }
 
-    /// What a primary tells of its replicas.
+    /// Adds a primary's metrics of its replicas.
     fn replicas(&self, families: &mut Vec<Family>) {
         let help = "The offset that a replica has acknowledged.";
         let mut offsets = Family::new("redis_connected_slave_offset_bytes", Kind::Gauge, help);
@@ -186,7 +187,7 @@ impl<'t> Info<'t> {
         families.extend([offsets, lags]);
     }
 
-    /// Workers but the first, in the words of a server whose first thread executes.
+    /// Adds workers but the first, in the terms of a server whose first thread executes.
     fn threads(&self, families: &mut Vec<Family>) {
         let help = "For how long a worker had something to do.";
         let mut family = Family::new("redis_active_time_io_thread_seconds_total", Kind::Counter, help);

@@ -1,18 +1,18 @@
-//! Which field of INFO is which metric: names that dashboards and alerts for redis_exporter have.
+//! The metric of each field of INFO: names that dashboards and alerts for redis_exporter have.
 //!
 //! The names are that exporter's, with `redis_` before them, and so are their units, whatever they would be called
-//! today. What is a number that only grows is a counter.
+//! today. A number that only grows is a counter.
 
 use cinnabar_admin::family::Kind::{self, Counter, Gauge};
 
 /// One field of INFO and its metric.
 pub struct InfoMetric {
-    /// As INFO calls it.
+    /// Name of the field in INFO.
     pub field: &'static str,
     /// The metric's name without `redis_`.
     pub name: &'static str,
     pub kind: Kind,
-    /// What a unit of the field is in those of the metric.
+    /// Size of the field's unit in the metric's.
     pub scale: f64,
     pub help: &'static str,
 }
@@ -25,7 +25,7 @@ const fn micros(field: &'static str, name: &'static str, kind: Kind, help: &'sta
     InfoMetric { field, name, kind, scale: 1e-6, help }
 }
 
-/// One that is called as its field.
+/// Returns a metric with the name of its field.
 const fn same(field: &'static str, kind: Kind, help: &'static str) -> InfoMetric {
     entry(field, field, kind, help)
 }

@@ -1,11 +1,11 @@
-//! How far the log, replicas and the server itself as one are behind what was executed.
+//! The distance of the log, of replicas and of the server itself as one from the executed commands.
 
 use cinnabar_admin::family::{Family, Kind};
 use engine::Engine;
 use persistence::aof::{self, State};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Metrics of lags. There is one of the log while there is one.
+/// Adds metrics of lags. The log's is there while there is a log.
 pub fn add(families: &mut Vec<Family>, engine: &Engine) {
     log(families, engine);
     let status = engine.replication();

@@ -11,7 +11,7 @@ use engine::stats::metrics::{self, CommandTotals};
 use engine::time::UnixMs;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The commands that the page gives by itself, by their full names: it offers what its user may run.
+/// The commands that the page gives by itself, by their full names: it offers the ones that its user may run.
 const OFFERED: &[&str] = &[
     "client|kill",
     "client|list",
@@ -34,10 +34,10 @@ const OFFERED: &[&str] = &[
     "unlink",
 ];
 
-/// What the names of workers' metrics begin with; the page has the rest of them.
+/// Prefix of the names of workers' metrics; the page has the rest of them.
 const PREFIX: &str = "cinnabar_worker_";
 
-/// What can be told of the server now. `info`: INFO's text; `user`: who looks.
+/// Returns the present numbers of the server. `info`: INFO's text; `user`: the page's user.
 pub fn live(shared: &Shared, info: &str, user: Option<&[u8]>, now: UnixMs) -> Live {
     let engine = &*shared.engine;
     let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -67,7 +67,7 @@ fn commands(engine: &Engine) -> Vec<(String, CommandNumbers)> {
     found
 }
 
-/// Steps that are not empty, each with what is within it alone.
+/// Returns the steps that are not empty, each with the count within it alone.
 fn steps(durations: &HistogramSnapshot) -> Vec<(u64, u64)> {
     let mut below = 0;
     let within = |(limit, seen): (u64, u64)| (limit, seen - std::mem::replace(&mut below, seen));

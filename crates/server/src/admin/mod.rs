@@ -1,11 +1,11 @@
-//! The admin plane: what the server tells of itself over HTTP, on a thread and a port of its own.
+//! The admin plane: the server's numbers over HTTP, on a thread and a port of its own.
 //!
-//! In: counters and states that the engine and the threads keep anyway. Out: metrics as plain data, who may see
-//! them, whether the server is to be sent clients, and a client of the server for the commands of the page. The HTTP
+//! In: counters and states that the engine and the threads hold anyway. Out: metrics as plain data, the rights of
+//! callers, whether the server is to be sent clients, and a client of the server for the commands of the page. The HTTP
 //! server, the formats and the page are the crate `admin`'s.
 //!
-//! For all but those commands no worker is asked and no shard's lock is waited for: what another thread has at the
-//! moment is told as it was seen last. So numbers are told whatever workers do.
+//! For all but those commands no worker is asked and no shard's lock is waited for: data that another thread has locked
+//! is shown as it was seen last. So numbers are shown whatever workers do.
 
 mod authorization;
 mod command_metrics;

@@ -1,8 +1,8 @@
 //! The client of the server that runs the page's commands.
 //!
 //! It is a connection within the process: one end is the plane's, the other becomes a worker's client as if it had come
-//! in at a port, with the address of the browser, and counts towards `maxclients`. What the user may do, what monitors
-//! see and what is counted follows from that.
+//! in at a port, with the address of the browser, and counts towards `maxclients`. The user's rights, monitors and
+//! counters apply as to any client.
 
 use crate::connection::socket::SocketStream;
 use crate::listener::acceptor::Acceptor;
@@ -15,7 +15,7 @@ use commands::core::command_table::CommandTable;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 
-/// Commands whose reply is not their end, or that change whose connection it is, and in which protocol.
+/// Commands that do not end with their reply, or that change the connection's user or protocol.
 const UNSUITABLE: &[&str] = &[
     "auth",
     "client|reply",
@@ -35,7 +35,7 @@ const UNSUITABLE: &[&str] = &[
     "unsubscribe",
 ];
 
-/// A client for this caller. An error says why there is none.
+/// Connects a client for this caller. An error gives the reason why there is none.
 pub fn connect(
     shared: &Shared,
     acceptor: &Acceptor,
@@ -56,12 +56,12 @@ pub fn connect(
     Ok(page)
 }
 
-/// Whether a caller's address is this machine's, as at the ports for clients.
+/// Returns whether a caller's address is this machine's, as at the ports for clients.
 pub fn is_local(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Why a connection that ends with the reply is nothing for this command. What is no command is the server's to refuse.
+/// Returns why a connection that ends with the reply does not suit this command. The server refuses an unknown command.
 pub fn unsuitable(command: &[Vec<u8>]) -> Option<String> {
     let (name, rest) = command.split_first()?;
     let entry = CommandTable::get().find(name)?;
@@ -75,7 +75,7 @@ pub fn unsuitable(command: &[Vec<u8>]) -> Option<String> {
     waits(entry, rest).then(|| format!("{shown} may wait for long, which cannot be done here: use cinnabar-cli."))
 }
 
-/// Some wait only where they are asked to.
+/// Returns whether the command waits. Some wait only if their arguments ask for it.
 fn waits(entry: &CommandEntry, arguments: &[Vec<u8>]) -> bool {
     let is_asked = || arguments.iter().any(|word| word.eq_ignore_ascii_case(b"block"));
     entry.command.flags.has(BLOCKING) && (!["xread", "xreadgroup"].contains(&&*entry.full_name) || is_asked())

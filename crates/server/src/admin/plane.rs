@@ -1,4 +1,4 @@
-//! The admin plane of this server: what it answers, and its start.
+//! The admin plane of this server: its answers, and its start.
 
 use crate::admin::readiness::{self, REASONS};
 use crate::admin::{
@@ -33,19 +33,19 @@ struct Plane {
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     encrypts: bool,
-    /// The keyspace as it was seen last. One thread looks.
+    /// Keyspace as it was seen last. One thread looks.
     glances: Mutex<Glances>,
-    /// How often metrics were asked for, and for how many nanoseconds they were gathered.
+    /// Number of requests for metrics, and the nanoseconds for which they were gathered.
     scrapes: AtomicU64,
     scrape_nanos: AtomicU64,
 }
 
-/// Connections that there may be beside those of clients.
+/// Returns the number of connections that there may be beside clients'.
 pub fn connections(config: &Config) -> u64 {
     if config.int(Directive::ADMIN_PORT) == 0 { 0 } else { (CONNECTIONS_MAX + REQUESTS_MAX) as u64 }
 }
 
-/// Starts what the configuration asks for, if it does. An error is a line for the log.
+/// Starts the plane and the export, as configured. An error is a line for the log.
 pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<Option<AdminThread>, String> {
     let config = shared.engine.config().snapshot();
     let port = config.int(Directive::ADMIN_PORT) as u16;
@@ -69,7 +69,7 @@ pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<Option<Ad
     started.map(Some).map_err(|error| format!("Can't start the thread of the admin port: {error}"))
 }
 
-/// Whom metrics are sent to.
+/// Returns the receiver of exported metrics, if there is one.
 fn export(shared: &Shared, config: &Config) -> Result<Option<Export>, String> {
     let text = String::from_utf8_lossy(config.text(Directive::OTLP_ENDPOINT)).into_owned();
     if text.is_empty() {
@@ -172,7 +172,7 @@ impl Backend for Plane {
 }
 
 impl Plane {
-    /// INFO's text, without a lock that another thread has for longer than a moment.
+    /// Returns INFO's text, without a lock that another thread holds for longer than a moment.
     fn info(&self) -> String {
         let (engine, now) = (&*self.shared.engine, clock::now());
         let overview = || self.glances.lock().refresh(engine, now.unix_ms());

@@ -1,7 +1,7 @@
 //! Whether the server is to be sent clients: `/readyz`.
 //!
-//! What a replica of a cluster or a primary without replicas would be short of is no reason: an orchestrator that takes
-//! a server out of its names until others follow it keeps these from finding it.
+//! A lack of other nodes, as of a primary's replicas or of a cluster's primaries, is no reason: an orchestrator that
+//! takes a server out of its names until others follow it keeps these from finding it.
 
 use crate::workers::shared::Shared;
 use engine::config::Directive;
@@ -9,7 +9,7 @@ use engine::status::replication_status::LinkState;
 use engine::time::SteadyMs;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// All reasons there are, with what they mean.
+/// All reasons, with their meaning.
 pub const REASONS: [&str; 7] = [
     // The data set is being loaded.
     "loading",
@@ -27,7 +27,7 @@ pub const REASONS: [&str; 7] = [
     "log",
 ];
 
-/// Those that hold.
+/// Returns the reasons that hold.
 pub fn reasons(shared: &Shared, now: SteadyMs) -> Vec<&'static str> {
     let engine = &*shared.engine;
     let (config, status) = (engine.config().snapshot(), engine.persistence_status());

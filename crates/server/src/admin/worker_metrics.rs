@@ -1,4 +1,4 @@
-//! Workers as metrics: what each had to do, how long its turns were, and for how long others waited for one.
+//! Workers as metrics: the work of each, how long its turns were, and for how long others waited for one.
 
 use crate::admin::command_metrics::in_seconds;
 use crate::system::proc;
@@ -17,7 +17,7 @@ pub(super) const NANOS: f64 = 1e-9;
 pub(super) struct WorkerMetric {
     pub(super) name: &'static str,
     kind: Kind,
-    /// What a unit of the counter is in those of the metric.
+    /// Size of the counter's unit in the metric's.
     pub(super) scale: f64,
     pub(super) counter: fn(&WorkerMetrics) -> &Counter,
     help: &'static str,
@@ -105,7 +105,7 @@ pub fn add(families: &mut Vec<Family>, shared: &Shared) {
     turns(families, shared);
 }
 
-/// How long turns were and the present ones are.
+/// Adds how long turns were and the present ones are.
 fn turns(families: &mut Vec<Family>, shared: &Shared) {
     let now = shared.engine.host().nanos();
     let help = "How long the turns of a worker's event loop were.";
@@ -125,7 +125,7 @@ fn turns(families: &mut Vec<Family>, shared: &Shared) {
     families.extend([durations, stalls, present]);
 }
 
-/// Turns for which others have waited.
+/// Returns the number of turns for which others have waited.
 pub(super) fn stalled(turns: &HistogramSnapshot) -> u64 {
     let below = turns.steps().into_iter().take_while(|(limit, _)| *limit < STALL).last().map_or(0, |(_, seen)| seen);
     turns.total().saturating_sub(below)

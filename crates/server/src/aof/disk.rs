@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Files of the process's file system.
 pub struct Disk;
 
-/// Makes what changed in a file's directory durable.
+/// Syncs a file's directory, which makes changes of names in it durable.
 fn sync_directory(name: &[u8]) -> io::Result<()> {
     let directory = path(name).parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(directory)?.sync_all()

@@ -1,10 +1,10 @@
-//! Replies that wait until the log is kept up to where it was when their commands had run: by the disk, by replicas, or
+//! Replies that wait until the log is kept up to its length when their commands had run: by the disk, by replicas, or
 //! by both.
 //!
 //! ```text
 //!   queue    tick 7: replies of clients 1 (disk), 5 (2 replicas), 9 (disk)     tick 8: 2 (disk), 5 (2 replicas)
-//!   what is kept grows: those go that waited for no more                       a tick has waited for too long: its clients hear
-//!                                                                              that the outcome is open
+//!   the kept log grows: replies go that waited for no more                     a tick has waited for too long: its
+//!                                                                              clients get errors, the outcome is open
 //! ```
 
 use engine::status::acknowledgement::AckNeed;
@@ -14,36 +14,36 @@ use std::ops::Range;
 /// A reply that waits.
 #[derive(Clone)]
 pub struct HeldReply {
-    /// Another connection may have the token when the reply goes: the client's number tells.
+    /// Token of the connection; another one may have it when the reply goes, so the client's number is compared.
     pub token: usize,
     pub client: u64,
     bytes: Range<usize>,
-    /// How long the log was after the client's own last write.
+    /// The log's length after the client's own last write.
     pub logged_at: u64,
-    /// How long it was after the last change that the reply can tell of.
+    /// The log's length after the last change that the reply can show.
     pub seen_to: u64,
-    /// The replicas that it waits for.
+    /// Acknowledgement that the reply waits for.
     pub need: AckNeed,
-    /// It waits for them only as it comes behind others.
+    /// Whether the reply waits for replicas only as it comes behind others.
     pub is_behind: bool,
 }
 
 impl HeldReply {
-    /// One whose bytes are these of its tick's.
+    /// Creates a reply with these bytes of its tick's.
     pub fn new(token: usize, client: u64, bytes: Range<usize>) -> HeldReply {
         HeldReply { token, client, bytes, logged_at: 0, seen_to: 0, need: AckNeed::default(), is_behind: false }
     }
 
-    /// What it counts as.
+    /// Returns the bytes that it counts as.
     pub fn memory(&self) -> usize {
         self.bytes.len() + size_of::<HeldReply>()
     }
 }
 
-/// Replies of a tick.
+/// Held replies of a tick.
 #[derive(Default)]
 pub struct HeldReplies {
-    /// When they began to wait, in milliseconds, and how often the server had changed whom it follows.
+    /// Time in milliseconds at which they began to wait, and number of changes of the server's primary until then.
     pub since: u64,
     pub generation: u64,
     /// How often the node's slot map had not held any more when their commands began to run.
@@ -53,29 +53,29 @@ pub struct HeldReplies {
 }
 
 impl HeldReplies {
-    /// Replies whose bytes are parts of `bytes`.
+    /// Creates replies whose bytes are parts of `bytes`.
     pub fn new(bytes: Vec<u8>, since: u64, generation: u64) -> HeldReplies {
         HeldReplies { since, generation, lapses: 0, bytes, replies: Vec::new() }
     }
 
-    /// Adds a reply; returns what it counts as.
+    /// Adds a reply; returns the bytes that it counts as.
     pub fn push(&mut self, reply: HeldReply) -> usize {
         let memory = reply.memory();
         self.replies.push(reply);
         memory
     }
 
-    /// How many replies there are.
+    /// Returns the number of replies.
     pub fn len(&self) -> usize {
         self.replies.len()
     }
 
-    /// Each reply, and its bytes.
+    /// Iterates over the replies, each with its bytes.
     pub fn iter(&self) -> impl Iterator<Item = (&HeldReply, &[u8])> {
         self.replies.iter().map(|reply| (reply, &self.bytes[reply.bytes.clone()]))
     }
 
-    /// Takes those out that go, one word for each; the others are second.
+    /// Splits off the replies that go, by one flag for each; the others are second.
     fn split(mut self, goes: &[bool]) -> (HeldReplies, HeldReplies) {
         let mut others =
             HeldReplies { lapses: self.lapses, ..HeldReplies::new(Vec::new(), self.since, self.generation) };
@@ -89,33 +89,33 @@ impl HeldReplies {
     }
 }
 
-/// A worker's replies that wait, in order.
+/// A worker's held replies, in order.
 #[derive(Default)]
 pub struct DurableReplies {
     queue: VecDeque<HeldReplies>,
 }
 
 impl DurableReplies {
-    /// Whether none waits.
+    /// Returns whether no reply waits.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Adds a tick's, if it has any.
+    /// Adds a tick's replies, if it has any.
     pub fn push(&mut self, held: HeldReplies) {
         if held.len() > 0 {
             self.queue.push_back(held);
         }
     }
 
-    /// Takes those that may go, in order. Of two replies to one client the first goes first: what a later one waits for
-    /// includes what the earlier does.
+    /// Takes the replies that may go, in order. The first of two replies to one client goes first: a later one waits
+    /// for at least as much.
     pub fn take(&mut self, may_go: impl Fn(&HeldReply) -> bool) -> Vec<HeldReplies> {
         self.take_of(|_, reply| may_go(reply))
     }
 
-    /// Takes those that wait for replicas, of ticks of which this is true. One that only comes behind others is an
-    /// answer and not an error: it goes when it is `kept` by the disk. None passes an earlier reply to its client.
+    /// Takes the replies of overdue ticks that wait for replicas. A reply that only comes behind others is an answer
+    /// and not an error: it goes when it is `kept` by the disk. None passes an earlier reply to its client.
     pub fn take_overdue(
         &mut self,
         is_over: impl Fn(&HeldReplies) -> bool,
@@ -138,7 +138,7 @@ impl DurableReplies {
         self.take_of(|held, reply| held.lapses != lapses && reply.need.replicas == 0)
     }
 
-    /// Asks of each reply once, in order.
+    /// Takes the replies for which `goes` is true; it is called for each reply once, in order.
     fn take_of(&mut self, mut goes: impl FnMut(&HeldReplies, &HeldReply) -> bool) -> Vec<HeldReplies> {
         let (mut taken, mut verdicts) = (Vec::new(), Vec::new());
         self.queue.retain_mut(|held| {
@@ -163,7 +163,7 @@ mod tests {
         taken.iter().flat_map(|held| held.iter().map(|(reply, bytes)| (reply.token, bytes))).collect()
     }
 
-    /// A reply of two bytes that waits for the log up to here.
+    /// Returns a reply of two bytes that waits for the log up to here.
     fn reply(token: usize, seen_to: u64) -> HeldReply {
         HeldReply { seen_to, ..HeldReply::new(token, token as u64, 2 * token..2 * token + 2) }
     }

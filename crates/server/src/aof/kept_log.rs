@@ -1,4 +1,4 @@
-//! The part of the log that is kept: by the disk, by replicas, or by both. Replies go by it, and so does a node that
+//! The part of the log that is kept: by the disk, by replicas, or by both. Replies wait for it, and so does a node that
 //! takes slots over.
 
 use engine::Engine;
@@ -9,7 +9,7 @@ use persistence::aof::of;
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
 
-/// How many replicas replies wait for, to clients that have not asked for anything themselves.
+/// Returns how many replicas replies wait for, to clients that have not chosen a number themselves.
 pub fn configured_need(config: &Config) -> AckNeed {
     let replicas = config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE).clamp(0, REPLICAS_MAX as i64) as u8;
     AckNeed { replicas, durable: false }
@@ -17,15 +17,15 @@ pub fn configured_need(config: &Config) -> AckNeed {
 
 /// See the module's documentation.
 pub struct KeptLog<'e> {
-    /// The length that the disk has, and whether it takes no more; None: nothing waits for the disk.
+    /// Length that the disk has, and whether it takes no more; None: nothing waits for the disk.
     disk: Option<(u64, bool)>,
     replicas: &'e Acknowledgement,
-    /// No other server can have acknowledged.
+    /// Whether no other server can have acknowledged.
     is_leased: bool,
 }
 
 impl<'e> KeptLog<'e> {
-    /// Looks at what is kept by now.
+    /// Looks at the part that is kept by now.
     pub fn of(engine: &'e Engine) -> KeptLog<'e> {
         let aof = of(engine).filter(|aof| aof.keeps_replies());
         let replicas = &engine.replication().acknowledgement;
@@ -33,8 +33,8 @@ impl<'e> KeptLog<'e> {
         KeptLog { disk: aof.map(|aof| (aof.journal.released(), aof.has_failed())), replicas, is_leased }
     }
 
-    /// Whether the disk has enough for a client that has seen the log up to `seen_to`, and whose last write is at
-    /// `logged_at`. A disk that takes no more holds up only those whose writes it lacks.
+    /// Returns whether the disk has enough for a client that has seen the log up to `seen_to`, and whose last write is
+    /// at `logged_at`. A disk that takes no more delays only clients whose writes it lacks.
     pub fn is_on_disk(&self, seen_to: u64, logged_at: u64) -> bool {
         match self.disk {
             None => true,
@@ -42,7 +42,8 @@ impl<'e> KeptLog<'e> {
         }
     }
 
-    /// Whether a reply may go that tells of the log up to `seen_to`, to a client whose last write is at `logged_at`.
+    /// Returns whether a reply may go that shows the log up to `seen_to`, to a client whose last write is at
+    /// `logged_at`.
     pub fn lets_go(&self, seen_to: u64, logged_at: u64, need: AckNeed) -> bool {
         self.is_on_disk(seen_to, logged_at)
             && (need.replicas == 0 || self.is_leased && self.replicas.is_held(need, seen_to))

@@ -1,8 +1,8 @@
-//! How long a write of the log may wait for a sync that is under way, which might make it wait for the disk.
+//! The time for which a write of the log is put off while a sync is under way, since the write might wait for the disk.
 
 use engine::time::UnixMs;
 
-/// Milliseconds.
+/// Milliseconds for which a write is put off at most.
 const DELAY_MAX: i64 = 1000;
 
 /// A worker's write of the log that waits.
@@ -12,12 +12,12 @@ pub struct WriteDelay {
 }
 
 impl WriteDelay {
-    /// A sync is under way. Whether the write waits for it still.
+    /// Returns whether the write is still put off for the sync that is under way.
     pub fn waits(&mut self, now: UnixMs) -> bool {
         now.since(*self.since.get_or_insert(now)) < DELAY_MAX
     }
 
-    /// The log is written.
+    /// Records that the log is written.
     pub fn end(&mut self) {
         self.since = None;
     }

@@ -1,14 +1,14 @@
 //! The thread that writes and syncs the append-only file.
 //!
 //! ```text
-//!   everysec, no   worker: commands - write - replies            this thread: a sync a second, what could not be written
-//!   always         worker: commands - write - sync - replies          where a sync is quicker than waking a thread
-//!                  worker: commands - replies are kept - goes on      this thread: write - sync - tells the workers
+//!   everysec, no   worker: commands - write - replies            this thread: a sync a second, writes that had failed
+//!   always         worker: commands - write - sync - replies     (if a sync is quicker than waking a thread)
+//!                  worker: commands - replies are held - next    this thread: write - sync - notify the workers
 //! ```
 //!
-//! With `always` one sync is for all who wait: those who come while it is under way are the next group, which is waited
-//! for a little when syncs take long. What a worker keeps it sends when the log is durable up to where it was when the
-//! commands had run, whether they wrote or read what others had written.
+//! With `always` one sync is for all clients that wait: writes that come while it is under way are the next group,
+//! which is waited for a little when syncs take long. A worker sends a held reply when the log is durable up to its
+//! length when the command had run, whether the command wrote or read others' writes.
 
 use crate::system::affinity;
 use crate::workers::mailbox::WorkerMessage;
@@ -26,24 +26,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Between two syncs, and between two attempts after an error.
+/// Time between two syncs, and between two attempts after an error.
 const SECOND: Duration = Duration::from_secs(1);
 /// A sync that takes no longer, in nanoseconds, is done by the worker itself.
 const QUICK: u64 = 100_000;
-/// How long a worker waits for others who sync.
+/// Time that a worker waits for others that sync.
 const PATIENCE: Duration = Duration::from_nanos(QUICK);
-/// The share of the last syncs' time that the next one waits for those who are expected, and the longest time.
+/// Share of the last syncs' time that the next one waits for expected replies, and the longest time.
 const GATHERING_SHARE: u32 = 2;
 const GATHERING_MAX: Duration = Duration::from_millis(5);
-/// Looks at who has come, in that time, and the share of it after which nobody comes any more who has not come.
+/// Number of looks at arrivals in that time, and the share of it after which no more arrivals are expected if none
+/// came.
 const GATHERING_LOOKS: u32 = 16;
 const GATHERING_QUIET: u32 = 2;
-/// Syncs that wait for nobody after one that has waited in vain, for less than so many quarters of whom it expected:
-/// where syncs are shorter than the way to the clients and back, these come after the next sync all the same.
+/// Syncs that wait for no reply after one has waited in vain, for less than so many quarters of the expected ones:
+/// where syncs are shorter than the way to the clients and back, their writes come after the next sync all the same.
 const UNGATHERED: u32 = 16;
 const WORTH_GATHERING: u64 = 3;
 
-/// Starts the thread, which ends when nobody can wake it any more.
+/// Starts the thread, which ends when no thread can wake it any more.
 pub fn start(shared: &Arc<Shared>, notifier: Receiver<()>) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     thread::Builder::new().name("aof".to_owned()).spawn(move || {
@@ -63,7 +64,7 @@ fn run(shared: &Shared, notifier: &Receiver<()>) {
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        // After an error it is tried again once a second, however often it is asked for.
+        // A write that failed is retried once a second, however often it is asked for.
         let is_time = last.elapsed() >= SECOND;
         if is_time {
             last = Instant::now();
@@ -79,23 +80,23 @@ fn run(shared: &Shared, notifier: &Receiver<()>) {
     }
 }
 
-/// Those who wait for a sync together.
+/// Replies that wait for a sync together.
 #[derive(Default)]
 struct Group {
-    /// How many replies had been kept when the last sync began.
+    /// Number of replies that had been held when the last sync began.
     end: u64,
-    /// How many it was for.
+    /// Number of replies that the last sync was for.
     size: u64,
-    /// How many are likely to wait for the next one.
+    /// Number of replies that are likely to wait for the next sync.
     expected: u64,
-    /// Syncs that are still to wait for nobody.
+    /// Further syncs that wait for no reply.
     ungathered: u32,
 }
 
 impl Group {
-    /// Waits for those who were told of the last sync, as they are writing again most likely: without them they would
-    /// make up a second group, and everybody would wait for two syncs from then on. Who was expected in vain is waited
-    /// for until nobody has come for a while.
+    /// Waits for clients whose writes the last sync had, as they are writing again most likely: without them they would
+    /// make up a second group, and every client would wait for two syncs from then on. Clients that were expected in
+    /// vain are waited for until no reply has come for a while.
     fn gather(&mut self, aof: &Aof) {
         let took = Duration::from_nanos(aof.stats.sync_nanos.load(Relaxed));
         let kept = || aof.stats.kept.load(Relaxed);
@@ -120,28 +121,28 @@ impl Group {
         (self.size, self.end) = (seen - self.end, seen);
     }
 
-    /// To be called before who waited for a sync is told of it.
+    /// Expects the next group; to be called before the clients that waited for a sync get their replies.
     fn release(&mut self, aof: &Aof) {
-        // Who has rung for what the last sync had saved already says nothing of the next one.
+        // A ring for writes that the last sync had already says nothing of the next one.
         if self.size > 0 {
             self.expected = self.size + aof.stats.kept.load(Relaxed) - self.end;
         }
     }
 }
 
-/// Notes what a sync took.
+/// Records the time of a sync.
 fn note(shared: &Shared, aof: &Aof, took: Duration) {
     let (nanos, known) = (took.as_nanos() as u64, aof.stats.sync_nanos.load(Relaxed));
     aof.stats.sync_nanos.store(known - known / 8 + nanos / 8, Relaxed);
     shared.engine.latency().note("aof-fsync-always", nanos, crate::system::clock::now().unix_ms());
 }
 
-/// Whether nothing is to be synced now.
+/// Returns whether nothing is to be synced now.
 fn rests(shared: &Shared, aof: &Aof) -> bool {
     aof.stats.rewriting.load(Relaxed) && shared.engine.config().snapshot().flag(Directive::NO_APPENDFSYNC_ON_REWRITE)
 }
 
-/// Makes durable what the calling worker's clients are to be told of. False: the log's thread has to do it.
+/// Makes durable the changes that the calling worker's replies show. False: the log's thread has to do it.
 pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
     let stats = &aof.stats;
     let attempt = aof.attempt();
@@ -157,7 +158,7 @@ pub fn commit(shared: &Shared, aof: &Aof, offset: u64) -> bool {
     result.is_ok()
 }
 
-/// Writes and syncs as the policy says.
+/// Writes and syncs as the policy requires.
 fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
     let (journal, attempt) = (&aof.journal, aof.attempt());
     let mut result = write(aof);
@@ -175,7 +176,7 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
         journal.release_written();
     }
     if result.is_ok() && journal.policy() != Policy::Always {
-        // What was not written because of the sync.
+        // Changes are written that the sync had held up.
         result = journal.write();
     }
     shared.engine.count_log_thread(LogThread::File);
@@ -183,7 +184,8 @@ fn tend(shared: &Shared, aof: &Aof, group: &mut Group) {
     group.release(aof);
 }
 
-/// Those look again who wait for the log: workers that keep replies, WAITAOF, and who may not write meanwhile.
+/// Notifies all that wait for the log: workers that hold replies, clients in WAITAOF, and clients that may not write
+/// meanwhile.
 fn tell(shared: &Shared, aof: &Aof) {
     let keepers = shared.running().filter(|worker| shared.slot(*worker).awaits_durability.load(Relaxed));
     keepers.for_each(|worker| shared.post(worker, WorkerMessage::Durable));

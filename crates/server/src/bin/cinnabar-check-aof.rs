@@ -1,5 +1,5 @@
-//! cinnabar-check-aof: whether the append-only file can be read, told as `valkey-check-aof` tells it; what is torn is
-//! cut off.
+//! cinnabar-check-aof: checks whether the append-only file can be read, with the output of `valkey-check-aof`; an
+//! incomplete end is cut off.
 //!
 //! ```text
 //!   cinnabar-check-aof [--fix | --truncate-to-timestamp SECONDS] FILE.manifest | FILE.aof
@@ -21,14 +21,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// It has been told why nothing goes on.
+/// The reason for the end has been printed.
 struct Ended;
 
-/// What is to be done besides telling.
+/// Actions besides printing.
 #[derive(Clone, Copy)]
 struct Options {
     fix: bool,
-    /// Unix seconds after which everything is to go.
+    /// Unix seconds after which everything is removed.
     until: Option<i64>,
 }
 
@@ -83,13 +83,13 @@ fn end(text: &str) -> Ended {
     Ended
 }
 
-/// The system's text of an error.
+/// Returns the system's text of an error.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Whether the first line that is no remark is one of a manifest.
+/// Returns whether the first line that is no comment is one of a manifest.
 fn is_manifest(mut file: BufReader<File>) -> io::Result<bool> {
     loop {
         let start = file.fill_buf()?;
@@ -103,7 +103,7 @@ fn is_manifest(mut file: BufReader<File>) -> io::Result<bool> {
 /// A file that is to be checked.
 struct Part<'p> {
     what: &'static str,
-    /// What it is called in most lines.
+    /// Name in most lines.
     name: &'p str,
     path: &'p Path,
     is_last: bool,
@@ -111,7 +111,7 @@ struct Part<'p> {
 
 struct Tool {
     options: Options,
-    /// The line of all files together, from 1 on.
+    /// Number of the line in all files together, from 1 on.
     lines: u64,
 }
 
@@ -171,7 +171,7 @@ impl Tool {
         self.judge(part, &found, size)
     }
 
-    /// Says what was found, and does something about it.
+    /// Prints the result, and cuts the file off where that is wanted.
     fn judge(&self, part: &Part<'_>, found: &Analysis, size: u64) -> Result<(), Ended> {
         let name = part.name;
         if let Some(complaint) = &found.complaint {
@@ -211,7 +211,7 @@ fn open(path: &Path) -> Result<(File, u64), Ended> {
     opened.map_err(|error| end(&format!("Cannot open file {shown}: {}, aborting...", reason(&error))))
 }
 
-/// Whether a file begins in the snapshots' format.
+/// Returns whether a file begins in the snapshots' format.
 fn preamble(path: &Path) -> Result<bool, Ended> {
     let file = File::open(path);
     let file = file.map_err(|error| end(&format!("Cannot open file {}: {}", path.display(), reason(&error))))?;
@@ -220,7 +220,7 @@ fn preamble(path: &Path) -> Result<bool, Ended> {
     Ok(start.starts_with(b"REDIS") || start.starts_with(b"VALKEY"))
 }
 
-/// Checks a preamble, if there is one: where it ends.
+/// Checks a preamble, if there is one. Returns its end.
 fn check_preamble(path: &Path, file: &mut File) -> Result<u64, Ended> {
     if !preamble(path)? {
         return Ok(0);
@@ -236,7 +236,7 @@ fn check_preamble(path: &Path, file: &mut File) -> Result<u64, Ended> {
     Ok(end_of_it)
 }
 
-/// Takes away what came after a time.
+/// Cuts off commands after a time.
 fn cut_late(part: &Part<'_>, late: u64, until: i64) -> Result<(), Ended> {
     let (name, path) = (part.name, part.path);
     if late == 0 {
@@ -262,10 +262,10 @@ fn truncate(path: &Path, len: u64) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Asks; no answer is none.
+/// Asks the operator; no answer counts as no.
 fn is_confirmed() -> bool {
     print!("Continue? [y/N]: ");
-    // Where the question cannot be shown, no answer comes.
+    // If the question cannot be shown, no answer comes.
     let _ = io::stdout().flush();
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).is_ok() && answer.starts_with(['y', 'Y'])

@@ -1,4 +1,5 @@
-//! cinnabar-check-rdb: whether an RDB file can be loaded, and what it has, told as `valkey-check-rdb` tells it.
+//! cinnabar-check-rdb: checks whether an RDB file can be loaded, and counts its contents, with the output of
+//! `valkey-check-rdb`.
 //!
 //! Ends with 0 if the file is sound, with 1 if it is not or there is none.
 #![forbid(unsafe_code)]
@@ -24,16 +25,16 @@ Reads an RDB file as a server would and says whether it can be loaded.
 
 The status is 0 for a file that can be loaded, else 1.";
 
-/// What is asked for.
+/// Options of the command line.
 struct Options {
     file: OsString,
     stats: Option<StatsFormat>,
-    /// The file that statistics go to instead of the standard output.
+    /// File for the statistics instead of the standard output.
     output: Option<OsString>,
 }
 
 impl Options {
-    /// None if they are wrong.
+    /// Parses the arguments; None if they are wrong.
     fn parse(arguments: &[OsString]) -> Option<Options> {
         let (file, mut rest) = arguments.split_first()?;
         let (mut format, mut wants_stats, mut output) = (StatsFormat::Table, false, None);
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the file is sound.
+/// Prints the result. Returns whether the file is sound.
 fn run(options: &Options) -> Result<bool, String> {
     let shown = options.file.to_string_lossy();
     let mut file = std::fs::File::open(&options.file).map_err(|error| {

@@ -1,4 +1,4 @@
-//! A connection of the bus: its socket, and what waits for it.
+//! A connection of the bus: its socket, and the packets that wait for it.
 
 use super::link_output::LinkOutput;
 use crate::connection::peer_socket::Peer;
@@ -7,7 +7,7 @@ use std::io;
 pub(super) struct BusLink {
     pub peer: Peer,
     pub output: LinkOutput,
-    /// The last bytes that came had messages for subscribers.
+    /// Whether the last bytes that came had messages for subscribers.
     pub brings_messages: bool,
 }
 
@@ -16,12 +16,12 @@ impl BusLink {
         BusLink { peer, output: LinkOutput::default(), brings_messages: false }
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the bytes that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.peer.waiting() + self.output.waiting()
     }
 
-    /// Sends what the socket takes: it is given no more than that, so that packets of the node go first.
+    /// Sends as much as the socket takes: it is given no more than that, so that packets of the node go first.
     pub fn flush(&mut self) -> io::Result<()> {
         self.peer.flush()?;
         while self.peer.is_drained()

@@ -1,4 +1,4 @@
-//! The thread of the bus: it waits for sockets and for time, and carries out what workers' orders lead to.
+//! The thread of the bus: it waits for sockets and for time, and carries out the effects of workers' orders.
 
 use super::bus_link::BusLink;
 use super::node_desk::{LinkOrder, NodeDesk, WAKE};
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const LISTENERS: usize = usize::MAX;
 /// Bytes of a link that are taken, under the node's lock, before other links get their turn.
 const TURN: usize = 256 << 10;
-/// Between two looks whether workers still have too much to deliver.
+/// Time between two checks whether workers still have too much to deliver.
 const CONGESTION_LOOK: Duration = Duration::from_millis(5);
 
 struct BusThread {
@@ -32,7 +32,7 @@ struct BusThread {
     poll: Poll,
     listeners: Vec<TcpListener>,
     links: BTreeMap<LinkId, BusLink>,
-    /// Links that may have more than was taken.
+    /// Links that may have more input than was taken.
     unread: Vec<LinkId>,
     next_tick: Instant,
 }
@@ -51,7 +51,7 @@ pub(super) fn start(
     let mut thread = BusThread { desk, shared, acceptor, poll, listeners, links, unread, next_tick };
     let run = move || {
         if let Err(error) = thread.run() {
-            // Others must not go on counting on a node that hears nothing.
+            // Others must not rely any longer on a node that receives nothing.
             panic!("the cluster bus cannot go on: {error}");
         }
     };
@@ -67,7 +67,7 @@ impl BusThread {
         let mut events = Events::with_capacity(256);
         while !self.shared.stopping.load(Relaxed) {
             self.shared.sleep_with_server();
-            // What workers have left, too.
+            // Effects that workers have left are carried out, too.
             self.desk.perform();
             self.use_links();
             let has_sent = self.desk.send_messages();
@@ -103,7 +103,7 @@ impl BusThread {
         Ok(())
     }
 
-    /// Does with sockets what is wanted; what that leads to, too.
+    /// Does what the node wants done with sockets, including what that leads to.
     fn use_links(&mut self) {
         loop {
             let orders = self.desk.take_links();
@@ -137,7 +137,7 @@ impl BusThread {
         Ok(())
     }
 
-    /// What new connections are encrypted with, if they are.
+    /// Returns the TLS settings of new connections, if they are encrypted.
     fn tls(&self) -> io::Result<Option<Arc<TlsSettings>>> {
         if !self.shared.engine.config().snapshot().flag(Directive::TLS_CLUSTER) {
             return Ok(None);
@@ -159,7 +159,7 @@ impl BusThread {
         self.links.get(&link).is_some_and(|link| link.brings_messages)
     }
 
-    /// Of so many bytes that waited some have gone.
+    /// Counts the bytes that have gone, of `waited` that waited.
     fn written(&mut self, link: LinkId, waited: usize) {
         let left = self.links.get(&link).map_or(0, BusLink::waiting);
         if waited > left {
@@ -168,7 +168,7 @@ impl BusThread {
     }
 
     fn accept(&mut self, index: usize) {
-        // One that cannot be had now comes again with the next.
+        // A connection that cannot be had now comes again with the next.
         while let Ok((stream, peer)) = self.listeners[index].accept() {
             let local = stream.local_addr().map(|local| local.ip().to_canonical().to_string()).unwrap_or_default();
             let remote = peer.ip().to_canonical().to_string();
@@ -205,7 +205,7 @@ impl BusThread {
         }
     }
 
-    /// Takes what has come, for a turn. Messages stay in the socket while workers have too much to deliver.
+    /// Takes input that has come, for a turn. Messages stay in the socket while workers have too much to deliver.
     fn read(&mut self, id: LinkId) {
         let is_congested = self.desk.is_congested();
         let Some(link) = self.links.get_mut(&id) else { return };
@@ -226,7 +226,7 @@ impl BusThread {
         }
     }
 
-    /// The connection is gone.
+    /// Handles a connection that is gone.
     fn lose(&mut self, link: LinkId) {
         if self.links.remove(&link).is_some() {
             self.desk.input(|bus, now| bus.link_lost(link, now));

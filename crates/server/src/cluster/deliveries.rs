@@ -4,7 +4,7 @@ use crate::workers::shared::Shared;
 use engine::clients::pubsub::{ChannelKind, PubSub, Push};
 use std::collections::BTreeMap;
 
-/// Messages that are to be handed over, by worker.
+/// Messages that are to be delivered, by worker.
 #[derive(Default)]
 pub(super) struct Deliveries(BTreeMap<usize, Vec<Push>>);
 
@@ -14,7 +14,7 @@ impl Deliveries {
         pubsub.tell(kind, channel, message, |worker, push| self.0.entry(worker).or_default().push(push));
     }
 
-    /// Hands all over: workers that have too much count as full, and no more is to be read for them.
+    /// Delivers all: workers that have too much count as full, and no more is to be read for them.
     pub fn go(&mut self, shared: &Shared) {
         for (worker, pushes) in std::mem::take(&mut self.0) {
             shared.post_pushes(worker, pushes);

@@ -1,6 +1,6 @@
-//! Duties that the node gives and that may have to wait for others: changes of role, keys that are to go.
-//! One thread does it, in order, but for keys of slots: another one looks for them and removes them, as long as that
-//! takes. The bus goes on meanwhile.
+//! Duties that the node gives and that may have to wait for others: changes of role, keys that are to go. One thread
+//! carries them out, in order, but for keys of slots: another one looks for them and removes them, as long as that
+//! takes. The bus continues meanwhile.
 
 use super::node_desk::NodeDesk;
 use crate::system::clock;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// One of these things.
+/// One duty.
 pub(super) enum Duty {
     /// Clients that wait for keys that are elsewhere now are sent there.
     EndWaits,
@@ -30,30 +30,30 @@ pub(super) enum Duty {
     /// Keys may be there that are not this node's.
     LookAtKeys,
     FlushAll,
-    /// A client that waits for the end of all that was to be done before.
+    /// A client waits for the end of all duties before this one.
     Tell(Task<Engine>),
     RemoveKeys(SlotSet),
     /// Slots are this node's from now on.
     TellOfGain(SlotSet),
-    /// Keys that came with slots of a job in vain.
+    /// Keys came with slots of a job in vain, and are to go.
     RemoveImported(JobName, SlotSet),
-    /// Words of the stream, for replicas and the log.
+    /// Words of the stream are to be recorded, for replicas and the log.
     Record(Vec<Vec<u8>>),
     Pause,
     Unpause,
 }
 
 impl Duty {
-    /// Keys of slots are to go, or to be looked for, or have come.
+    /// Returns whether keys of slots are to go, or to be looked for, or have come.
     fn concerns_slots(&self) -> bool {
         matches!(self, Duty::LookAtKeys | Duty::RemoveKeys(_) | Duty::RemoveImported(..) | Duty::TellOfGain(_))
     }
 }
 
-/// Between two looks at whether the data is there.
+/// Time between two checks whether the data is there.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Where they are left.
+/// Queues of the duties.
 pub(super) struct Duties {
     others: Sender<Duty>,
     of_slots: Sender<Duty>,
@@ -78,7 +78,7 @@ pub(super) fn start(desk: &Arc<NodeDesk>, shared: &Arc<Shared>) -> io::Result<Du
     Ok(Duties { others: begin("cluster-duties")?, of_slots: begin("cluster-slots")? })
 }
 
-/// Keys that are being read may be meant, too.
+/// Waits for the end of loading, since keys that are being read may be concerned, too.
 fn await_load(engine: &Engine) {
     while engine.persistence_status().deny_reasons().is_loading() {
         thread::sleep(LOOK);
@@ -90,7 +90,7 @@ fn look_at_keys(desk: &NodeDesk, engine: &Engine) {
     desk.input(|bus, now| bus.keys_found(&found, now));
 }
 
-/// Keys of these slots go, but for those of slots that have come to this node meanwhile.
+/// Removes keys of these slots, but for slots that have come to this node meanwhile.
 fn remove_keys(desk: &NodeDesk, engine: &Engine, slots: &SlotSet, now: Now) {
     let (node, own) = {
         let bus = desk.bus();
@@ -101,7 +101,7 @@ fn remove_keys(desk: &NodeDesk, engine: &Engine, slots: &SlotSet, now: Now) {
 
 fn work(desk: &NodeDesk, shared: &Shared, duties_due: &Receiver<Duty>) {
     let engine = &*shared.engine;
-    // Slots whose loss was told to replicas.
+    // Slots whose loss was recorded for replicas.
     let mut left = SlotSet::none();
     for duty in duties_due {
         if duty.concerns_slots() || matches!(duty, Duty::FlushAll) {

@@ -1,4 +1,4 @@
-//! Packets that wait for a link: those of the node first, messages of clients when there are no others.
+//! Packets that wait for a link: the node's first, messages of clients when there are no others.
 
 use cluster::packet::packet_len;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ pub(super) struct LinkOutput {
     messages: VecDeque<Arc<[u8]>>,
     /// Bytes of the first of the messages that have gone.
     gone: usize,
-    /// Bytes that are left of a message which has gone in part: nothing overtakes them.
+    /// Bytes left of a message that has gone in part: nothing overtakes them.
     begun: usize,
     waiting: usize,
 }
@@ -33,7 +33,7 @@ impl LinkOutput {
         self.messages.push_back(bytes);
     }
 
-    /// Bytes that wait.
+    /// Returns the bytes that wait.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
@@ -64,7 +64,7 @@ impl LinkOutput {
         Some((messages, begin..end))
     }
 
-    /// As many whole messages as fit, or the beginning of one that does not.
+    /// Begins as many whole messages as fit, or the beginning of one that does not.
     fn begin_messages(&mut self, messages: &[u8], end: &mut usize) {
         let begin = *end;
         while *end < messages.len() {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   worker: PUBLISH -> lane, bounded -> thread of the bus -> links, bounded -> sockets
-//!                        | full: publishers are tried again later
+//!                        | full: publishers are retried later
 //! ```
 
 use cluster::packet::{MessageBatch, Published};
@@ -12,23 +12,23 @@ use engine::locks::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes from which on publishers wait.
+/// Bytes at which publishers begin to wait.
 const MUCH: usize = 4 << 20;
-/// Bytes from which on scripts wait, too.
+/// Bytes at which scripts wait, too.
 const TOO_MUCH: usize = 4 * MUCH;
-/// Bytes from which on messages are given to links by themselves: a link has no more than so many at once, or one
-/// message, above its bound.
+/// Bytes at which messages are given to links by themselves: a link has no more than so many at once, or one message,
+/// above its bound.
 const BATCH: usize = 256 << 10;
-/// Bytes from which on the thread is woken before the publisher's worker has ended its turn.
+/// Bytes at which the thread is woken before the publisher's worker has ended its turn.
 const URGENT: usize = 512 << 10;
 
 /// Messages that workers have left for the thread.
 #[derive(Default)]
 struct Left {
-    /// Each but the last one has [`BATCH`] bytes or more.
+    /// Batches, of which each but the last one has [`BATCH`] bytes or more.
     batches: VecDeque<MessageBatch>,
     bytes: usize,
-    /// How much there was since the start.
+    /// Messages published since the start.
     published: Published,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct MessageLane {
 }
 
 impl MessageLane {
-    /// Leaves a message. Returns whether the thread should know of it at once.
+    /// Adds a message. Returns whether the thread is to be woken at once.
     pub fn push(&self, pubsub: &PubSub, channel: &[u8], message: &[u8], is_sharded: bool) -> bool {
         let mut left = self.left.lock();
         if left.batches.back().is_none_or(|last| last.len() >= BATCH) {
@@ -56,7 +56,7 @@ impl MessageLane {
         before < URGENT && left.bytes >= URGENT
     }
 
-    /// The next messages.
+    /// Takes the next messages.
     pub fn take(&self, pubsub: &PubSub) -> MessageBatch {
         let mut left = self.left.lock();
         let batch = left.batches.pop_front().unwrap_or_default();
@@ -66,17 +66,17 @@ impl MessageLane {
         batch
     }
 
-    /// How much was left since the start.
+    /// Returns the messages published since the start.
     pub fn published(&self) -> Published {
         self.left.lock().published
     }
 
-    /// Bytes of messages that wait.
+    /// Returns the bytes of messages that wait.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
     }
 
-    /// The lock is held: what is said last is how it is.
+    /// Sets the backlog; the lock is held, so that the last call has the present state.
     fn settle(&self, pubsub: &PubSub, now: usize, before: usize) {
         let backlog = |bytes: usize| match bytes {
             ..MUCH => Backlog::Little,

@@ -1,4 +1,4 @@
-//! The node behind its lock, and how what it wants done is carried out.
+//! The node behind its lock, and how its effects are carried out.
 //!
 //! ```text
 //!   a worker: order, wake ---------+
@@ -46,7 +46,7 @@ use std::sync::{Arc, OnceLock};
 /// The token under which the thread's waker reports; links count from 1.
 pub(super) const WAKE: Token = Token(0);
 
-/// What is to be done with sockets, by the thread that has them.
+/// An order about sockets, for the thread that has them.
 pub(super) enum LinkOrder {
     Connect { link: LinkId, ip: String, port: u16 },
     Send { link: LinkId, bytes: Arc<[u8]> },
@@ -54,12 +54,13 @@ pub(super) enum LinkOrder {
     Close { link: LinkId },
 }
 
-/// Where the node is asked.
+/// The handle by which other threads query the node and give it inputs.
 pub struct NodeDesk {
     bus: Mutex<Bus>,
-    /// The node as it was lately: what is asked all the time does not wait for it.
+    /// Node's recent state: frequent queries do not wait for the node.
     view: Mutex<Arc<NodeView>>,
-    /// Who carries out effects has it: they are done in their order. No worker waits for it.
+    /// File of the node, locked by the thread that carries out effects: they are carried out in their order. No worker
+    /// waits for it.
     file: Mutex<NodeFile>,
     visits: PendingVisits,
     /// Messages that were published here, for the thread that has the links.
@@ -68,44 +69,44 @@ pub struct NodeDesk {
     waker: OnceLock<Waker>,
     shared: OnceLock<Arc<Shared>>,
     duties: OnceLock<Duties>,
-    /// Orders by which all keys go, of those that the duties' thread has not carried out.
+    /// Number of orders to flush all keys that the duties' thread has not carried out.
     flushes: AtomicUsize,
-    /// Nothing is written, as the node wants it.
+    /// Whether writes are paused for the node.
     is_paused: AtomicBool,
-    /// When it was said last that the file is not up to date.
+    /// Time of the last warning that the file is not up to date.
     warned_at: AtomicI64,
-    /// The node knows that it stood still, and its slot map holds no more until its next tick.
+    /// Whether the node knows that it stood still; its slot map is not valid until its next tick then.
     knows_of_stop: AtomicBool,
-    /// How often it stood still.
+    /// Number of times that it stood still.
     stops: AtomicUsize,
 }
 
-/// What the node wants done, of one moment.
+/// Effects of the node, of one moment.
 struct Wanted {
     effects: Vec<Effect>,
-    /// What the file is to say, if it is to be written.
+    /// Text for the file, if it is to be written.
     text: Vec<u8>,
-    /// What commands are to be admitted by, if that has changed.
+    /// Slot map by which commands are to be admitted, if it has changed.
     map: Option<SlotMap>,
-    /// All visits up to this one are part of it.
+    /// Last visit that is part of it.
     visits: u64,
-    /// How often the node had stood still.
+    /// Number of times that the node had stood still.
     stops: usize,
 }
 
-/// It is said once in so many milliseconds.
+/// Milliseconds between two warnings.
 const WARNING_INTERVAL: Millis = 30_000;
 
-/// The wall clock: times of nodes are told.
+/// Returns the wall clock, since times of nodes are sent to others.
 pub(super) fn now() -> Millis {
     clock::now().unix_ms().0
 }
 
 impl NodeDesk {
-    /// The node that the configuration wants, as its file says, if it wants one.
+    /// Returns the node of the configuration, in the state of its file, if there is one.
     ///
     /// # Errors
-    /// The server must not start: a line for the log.
+    /// A line for the log: the server must not start.
     pub fn begin(config: &Config) -> Result<Option<Arc<NodeDesk>>, String> {
         if !config.flag(Directive::CLUSTER_ENABLED) {
             return Ok(None);
@@ -145,12 +146,12 @@ impl NodeDesk {
         })))
     }
 
-    /// The node. Nothing that may wait is done while it is held.
+    /// Locks the node. Nothing that may wait is done while the lock is held.
     pub(crate) fn bus(&self) -> MutexGuard<'_, Bus> {
         self.bus.lock()
     }
 
-    /// What this server is among the others.
+    /// Returns this server's identity among the others.
     pub fn own_node(&self) -> OwnNode {
         let view = self.view();
         let myself = view.nodes().myself();
@@ -160,13 +161,13 @@ impl NodeDesk {
     /// Begins to talk to others, on a thread of its own.
     ///
     /// # Errors
-    /// The system has no thread, poll or port for it.
+    /// A text for the log: the system has no thread, poll or port for it.
     pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
         let failed = |error: io::Error| format!("Can't start the cluster bus: {error}");
         let poll = Poll::new().map_err(failed)?;
         let config = shared.engine.config().snapshot();
         let listeners = sockets::open_bus(&config, bus_port(&config))?;
-        // These are set once: nobody else starts it.
+        // These are set once: no other call starts it.
         let _ = self.waker.set(Waker::new(poll.registry(), WAKE).map_err(failed)?);
         let _ = self.shared.set(Arc::clone(shared));
         let _ = self.duties.set(duties::start(self, shared).map_err(failed)?);
@@ -176,12 +177,12 @@ impl NodeDesk {
         bus_thread::start(Arc::clone(self), parts, poll, listeners).map_err(failed)
     }
 
-    /// Tells the node what it may have to know for what comes next.
+    /// Gives the node the facts that it may need for the next input.
     fn inform(&self, bus: &mut Bus) {
         let Some(shared) = self.shared.get() else { return };
         let (config, now) = (shared.engine.config().snapshot(), now());
         if shared.engine.cluster().is_late(clock::nanos()) && !self.knows_of_stop.swap(true, SeqCst) {
-            // It was made before, and others may be told otherwise since.
+            // The orders were made before, and others may get other packets since.
             self.stops.fetch_add(1, SeqCst);
             self.links.lock().retain(|order| !matches!(order, LinkOrder::Send { .. }));
             bus.stood_still(now);
@@ -191,7 +192,7 @@ impl NodeDesk {
         bus.set_facts(facts(shared, self.is_paused.load(Relaxed)), now);
     }
 
-    /// An input of the node, whose effects are carried out when this returns. It may wait for the disk: not for
+    /// Gives the node an input, whose effects are carried out when this returns. It may wait for the disk: not for
     /// workers.
     pub(crate) fn input<R>(&self, input: impl FnOnce(&mut Bus, Millis) -> R) -> R {
         let result = {
@@ -203,7 +204,7 @@ impl NodeDesk {
         result
     }
 
-    /// Lets the node do what is due. Commands are admitted by its slot map for a node timeout from then on: if the
+    /// Lets the node do due work. Commands are admitted by its slot map for a node timeout from then on: if the
     /// process, or this thread, stands still for longer, others may have replaced it.
     pub(super) fn tick(&self) {
         let began = clock::nanos();
@@ -219,19 +220,19 @@ impl NodeDesk {
         }
     }
 
-    /// Shows others the node as it is now.
+    /// Publishes the node's present state.
     fn show(&self, bus: &Bus) {
         *self.view.lock() = Arc::new(bus.view());
     }
 
-    /// Nothing is written any more, or writes are to go on.
+    /// Sets whether writes are paused.
     pub(super) fn set_paused(&self, is_paused: bool) {
         self.is_paused.store(is_paused, Relaxed);
-        // It may tell others at once.
+        // The node may notify others at once.
         self.input(|_, _| ());
     }
 
-    /// What was published here goes to the others.
+    /// Sends a message that was published here to the others.
     pub fn publish(&self, channel: &[u8], message: &[u8], is_sharded: bool) {
         let Some(shared) = self.shared.get() else { return };
         if self.messages.push(shared.engine.pubsub(), channel, message, is_sharded) {
@@ -251,13 +252,13 @@ impl NodeDesk {
         sends
     }
 
-    /// Whether the workers have too much to deliver already.
+    /// Returns whether the workers have too much to deliver already.
     pub(super) fn is_congested(&self) -> bool {
         let is_congested = |shared: &Arc<Shared>| shared.engine.persistence_status().deny_reasons().is_congested();
         self.shared.get().is_some_and(is_congested)
     }
 
-    /// What sockets are to be used for.
+    /// Takes the orders about sockets.
     pub(super) fn take_links(&self) -> VecDeque<LinkOrder> {
         let is_late = self.shared.get().is_some_and(|shared| shared.engine.cluster().is_late(clock::nanos()));
         if is_late && !self.knows_of_stop.load(SeqCst) {
@@ -266,10 +267,10 @@ impl NodeDesk {
         std::mem::take(&mut *self.links.lock())
     }
 
-    /// Has the thread look at what there is to do.
+    /// Wakes the thread.
     pub fn wake(&self) {
         if let Some(waker) = self.waker.get() {
-            // It looks at its next tick at the latest.
+            // The thread looks at its next tick at the latest.
             let _ = waker.wake();
         }
     }
@@ -282,13 +283,13 @@ impl NodeDesk {
         }
         let has = |is_it: fn(&Effect) -> bool| effects.iter().any(is_it);
         let text = if has(|effect| matches!(effect, Effect::Save { .. })) { bus.conf() } else { Vec::new() };
-        // Not that of a later moment: nobody is to be admitted by what is not in the file yet.
+        // The map must not be of a later moment: no command is admitted by a map that is not in the file yet.
         let map = has(|effect| matches!(effect, Effect::SlotMapChanged)).then(|| bus.slot_map());
         Wanted { effects, text, map, visits: self.visits.begun(), stops: self.stops.load(SeqCst) }
     }
 
-    /// Carries out what the node wants done, in its order, but for what it loses, which is in force at once. The file
-    /// and the slot map are there when this returns. Clients that wait for visits that are done by that are told.
+    /// Carries out the node's effects, in their order, but for lost slots, which are in force at once. The file and the
+    /// slot map are there when this returns. Clients that wait for visits that are done by that are notified.
     pub(super) fn perform(&self) {
         self.take_away();
         let mut file = self.file.lock();
@@ -325,7 +326,7 @@ impl NodeDesk {
         done.into_iter().for_each(|(then, failure)| self.tell(then, failure));
     }
 
-    /// All keys went that the node wanted gone at once.
+    /// Records that a flush of all keys that the node wanted has been carried out.
     pub(super) fn flushed(&self) {
         self.flushes.fetch_sub(1, SeqCst);
         self.input(|bus, _| bus.lost_keys_removed());
@@ -337,7 +338,7 @@ impl NodeDesk {
         }
     }
 
-    /// Has no command admitted any more by what the node has lost, however long the file takes.
+    /// Stops admitting commands for slots that the node has lost, however long the file takes.
     fn take_away(&self) {
         let Some(shared) = self.shared.get() else { return };
         let bus = self.bus();
@@ -350,7 +351,7 @@ impl NodeDesk {
         }
     }
 
-    /// Has commands admitted by a map whose file is written, but for what the node has lost since.
+    /// Admits commands by a map whose file is written, but for slots that the node has lost since.
     fn set_slot_map(&self, map: SlotMap) {
         let Some(shared) = self.shared.get() else { return };
         let bus = self.bus();
@@ -388,7 +389,7 @@ impl NodeDesk {
                 self.duty(Duty::FlushAll);
             }
             Effect::LoseSlots(slots) => {
-                // A replica's keys go when its primary's do.
+                // A replica's keys are removed with its primary's.
                 if let Some(shared) = self.shared.get().filter(|shared| !shared.engine.replication().is_replica()) {
                     shared.engine.hidden_slots().hide_leaving(&slots);
                 }
@@ -406,7 +407,7 @@ impl NodeDesk {
         }
     }
 
-    /// What is of the moment is done at once, the rest by the thread that has the connections.
+    /// Carries out an effect of the moment at once, and leaves the rest to the thread that has the connections.
     fn perform_migration(&self, effect: MigrationEffect) {
         let Some(shared) = self.shared.get() else { return };
         let hidden = shared.engine.hidden_slots();
@@ -422,19 +423,19 @@ impl NodeDesk {
         }
     }
 
-    /// Keys go that came with slots in vain.
+    /// Removes keys that came with slots in vain.
     pub fn remove_imported(&self, job: JobName, slots: SlotSet) {
         self.duty(Duty::RemoveImported(job, slots));
     }
 
-    /// The data has been read when the server started: imports that were under way are over, and it is looked what
-    /// there is of slots that are not this node's.
+    /// Handles the end of loading at the start: imports that were under way are ended, and keys are looked for of slots
+    /// that are not this node's.
     pub fn data_loaded(&self) {
         self.input(|bus, now| bus.data_loaded(now));
         self.duty(Duty::LookAtKeys);
     }
 
-    /// Asks the node.
+    /// Queries the node.
     pub fn asks<R>(&self, question: impl FnOnce(&Bus) -> R) -> R {
         question(&self.bus())
     }
@@ -445,8 +446,8 @@ impl NodeDesk {
         }
     }
 
-    /// A node that forgets what it has promised harms others: it ends when it cannot keep it, unless it is told to go
-    /// on. Where an operator asked for the file, and for nothing else, it is the operator who is told.
+    /// Writes the file. A node that forgets its promises harms others: it ends when it cannot save them, unless it is
+    /// configured to continue. If an operator asked for the file, and for nothing else, the operator gets the error.
     fn save(&self, file: &mut NodeFile, text: &[u8], is_durable: bool, is_asked_for: bool) -> Result<(), String> {
         let Err(error) = file.save(text, is_durable) else { return Ok(()) };
         let goes_on = self.shared.get().is_some_and(|shared| {
@@ -483,14 +484,14 @@ impl Desk for NodeDesk {
     fn when_done(&self, visit: u64, then: CarriedOut) {
         match self.visits.when_done(visit, then) {
             Some((then, failure)) => self.tell(then, failure),
-            // What it led to may be nothing, and then nobody has been woken.
+            // The visit may have no effects, in which case no thread has been woken.
             None => self.wake(),
         }
     }
 
     fn when_emptied(&self, then: Task<Engine>) {
         match (self.flushes.load(SeqCst), self.shared.get()) {
-            // The duties are done in their order.
+            // The duties are carried out in their order.
             (1.., _) => self.duty(Duty::Tell(then)),
             (0, Some(shared)) => then(&shared.engine),
             (0, None) => {}
@@ -514,12 +515,12 @@ impl Desk for NodeDesk {
     }
 }
 
-/// Whether others are to see at once what has led to this; all else they see at the next tick.
+/// Returns whether others are to see the cause of this effect at once; all else they see at the next tick.
 fn changes_view(effect: &Effect) -> bool {
     !matches!(effect, Effect::Send { .. } | Effect::SendMessages { .. } | Effect::Deliver { .. } | Effect::Log { .. })
 }
 
-/// A node that is alone and owns nothing owns all slots from now on.
+/// Gives all slots to a node that is alone and owns none.
 fn own_all(bus: &mut Bus) -> Result<(), String> {
     let others = "cluster-single is for a node that is alone, and the cluster configuration file knows others.";
     if bus.own_all(now()) { Ok(()) } else { Err(others.to_owned()) }

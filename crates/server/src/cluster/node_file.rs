@@ -1,4 +1,4 @@
-//! `nodes.conf`: one node's, and kept as it says.
+//! `nodes.conf` of one node, which is read at the start and replaced at each change.
 
 use crate::system::files;
 use engine::config::os_message;
@@ -6,22 +6,22 @@ use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 
-/// The file, locked as long as the process has it.
+/// File of the node, locked as long as the process has it.
 pub struct NodeFile {
     name: Vec<u8>,
-    /// The one that has the name now.
+    /// File that has the name now.
     locked: File,
 }
 
-/// It could not be written.
+/// Error of a write.
 #[derive(Debug)]
 pub struct SaveError {
     what: &'static str,
-    /// What the system said.
+    /// The system's error.
     pub cause: io::Error,
 }
 
-/// A line for the log.
+/// Formats a line for the log.
 impl fmt::Display for SaveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, os_message(&self.cause))
@@ -29,7 +29,7 @@ impl fmt::Display for SaveError {
 }
 
 impl NodeFile {
-    /// Opens it, and makes it if there is none. Returns what it says.
+    /// Opens the file, and makes it if there is none. Returns its content.
     ///
     /// # Errors
     /// A line for the log.
@@ -49,15 +49,15 @@ impl NodeFile {
         Ok((NodeFile { name: name.to_vec(), locked }, text))
     }
 
-    /// Its name.
+    /// Returns the file's name.
     pub fn name(&self) -> String {
         String::from_utf8_lossy(&self.name).into_owned()
     }
 
-    /// Replaces what it says. The new file is locked before it has the name.
+    /// Replaces the file's content. The new file is locked before it has the name.
     ///
     /// # Errors
-    /// See [`SaveError`]. It says what it said before, or what it was to say if it was only its folder that failed.
+    /// [`SaveError`]: the file has its former content, or the new one if only its folder failed.
     pub fn save(&mut self, text: &[u8], is_durable: bool) -> Result<(), SaveError> {
         let failed = |what: &'static str| move |cause: io::Error| SaveError { what, cause };
         let target = files::path(&self.name);

@@ -1,18 +1,18 @@
-//! What the configuration says of the node.
+//! The node's settings in the configuration.
 
 use cluster::bus::Settings;
 use cluster::migration::MigrationSettings;
 use cluster::node::Address;
 use engine::config::{Config, Directive};
 
-/// From the port of clients to that of the bus.
+/// Distance from the port of clients to the bus's.
 const BUS_PORT_DISTANCE: i64 = 10_000;
 
 fn port(config: &Config, directive: Directive) -> i64 {
     config.int(directive)
 }
 
-/// The port of the bus.
+/// Returns the port of the bus.
 pub fn bus_port(config: &Config) -> u16 {
     let own = port(config, Directive::CLUSTER_PORT);
     let client = if config.flag(Directive::TLS_CLUSTER) { Directive::TLS_PORT } else { Directive::PORT };
@@ -24,7 +24,7 @@ fn text(config: &Config, directive: Directive) -> String {
     String::from_utf8_lossy(config.text(directive)).into_owned()
 }
 
-/// Where others reach this node, and what it calls itself.
+/// Returns the address at which others reach this node, and the node's name.
 pub fn address(config: &Config) -> Address {
     let announced = |directive: Directive, own: i64| {
         let said = config.int(directive);
@@ -45,7 +45,7 @@ pub fn address(config: &Config) -> Address {
     }
 }
 
-/// What the bus goes by.
+/// Returns the settings of the bus.
 pub fn settings(config: &Config) -> Settings {
     let count = |directive: Directive| usize::try_from(config.int(directive)).unwrap_or_default();
     Settings {
@@ -67,7 +67,7 @@ pub fn settings(config: &Config) -> Settings {
     }
 }
 
-/// What migrations of slots go by.
+/// Returns the settings of migrations of slots.
 fn migration(config: &Config) -> MigrationSettings {
     MigrationSettings {
         timeout: config.int(Directive::REPL_TIMEOUT) * 1000,

@@ -1,11 +1,11 @@
-//! Visits to the node, by number, and who waits until all that a visit led to has been carried out.
+//! Visits to the node, by number, and the clients that wait until all effects of a visit have been carried out.
 //!
 //! ```text
 //!   visit 7: an order, its reply waits      visit 8: an order
-//!   carried out up to 8: the file is written, what others are told is on its way - replies of 7 and 8 go
+//!   carried out up to 8: the file is written, packets to others are on their way - replies of 7 and 8 go
 //! ```
 //!
-//! Numbers are given under the node's lock, and what visits lead to is taken under it: so what was taken is of all
+//! Numbers are given under the node's lock, and the effects of visits are taken under it: so the effects are of all
 //! visits up to a number.
 
 use commands::transactions::node_visit::CarriedOut;
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Default)]
 struct Done {
-    /// The last visit of which everything is done.
+    /// Last visit of which everything is done.
     up_to: u64,
-    /// The file could not be written, and does not say what visits up to this one have changed; and why.
+    /// Last visit whose changes are not in the file, since it could not be written; and why.
     unsaved: Option<(u64, String)>,
     waiting: Vec<(u64, CarriedOut)>,
 }
@@ -29,18 +29,18 @@ pub(super) struct PendingVisits {
 }
 
 impl PendingVisits {
-    /// Another one begins; the node's lock is held.
+    /// Begins a visit and returns its number; the node's lock is held.
     pub fn begin(&self) -> u64 {
         self.begun.fetch_add(1, Relaxed) + 1
     }
 
-    /// The last one that has begun; the node's lock is held.
+    /// Returns the last visit that has begun; the node's lock is held.
     pub fn begun(&self) -> u64 {
         self.begun.load(Relaxed)
     }
 
-    /// Leaves what is to be called when a visit is done. One that is done already gives it back, with what became of
-    /// the file.
+    /// Leaves `then` to be called when a visit is done. If the visit is done already, returns `then` with the error of
+    /// the file, if there was one.
     pub fn when_done(&self, visit: u64, then: CarriedOut) -> Option<(CarriedOut, Option<String>)> {
         let mut done = self.done.lock();
         if done.up_to < visit {
@@ -51,8 +51,8 @@ impl PendingVisits {
         Some((then, unsaved.map(|(_, reason)| reason.clone())))
     }
 
-    /// All visits up to this one are done. `saved`: whether the file was written meanwhile, if it was to be. Returns
-    /// who has waited for that.
+    /// Records that all visits up to this one are done. `saved`: whether the file was written meanwhile, if it was to
+    /// be. Returns the calls that have waited for that.
     pub fn end(&self, up_to: u64, saved: Option<Result<(), String>>) -> Vec<CarriedOut> {
         let mut done = self.done.lock();
         done.up_to = done.up_to.max(up_to);

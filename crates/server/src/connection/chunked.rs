@@ -3,56 +3,56 @@
 use commands::Work;
 use commands::core::command::Command;
 
-/// A command that has not ended, with what it was called with.
+/// A command that has not ended, and its arguments.
 pub struct ChunkedCommand {
-    /// What is left of it.
+    /// Rest of the command's work.
     pub work: Work,
-    /// The command that it began as.
+    /// Command that it began as.
     pub command: &'static Command,
-    /// Bytes that it has replied.
+    /// Bytes of its reply so far.
     pub replied: usize,
     /// How often the node's slot map had not held any more when it began.
     pub lapses: u64,
 }
 
-/// The one of a connection, if there is one.
+/// A connection's chunked command, if there is one.
 #[derive(Default)]
 pub struct Chunked {
     running: Option<ChunkedCommand>,
-    /// The client has enough to read for now.
+    /// Whether the client has enough to read for now.
     throttled: bool,
 }
 
 impl Chunked {
-    /// Whether there is one.
+    /// Returns whether there is a chunked command.
     #[inline]
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }
 
-    /// It has not ended: it goes on with another step.
+    /// Continues a command that has not ended with another step.
     pub fn go_on(&mut self, command: ChunkedCommand) {
         self.running = Some(command);
         self.throttled = false;
     }
 
-    /// Takes it for a step, or for good.
+    /// Takes the command for a step, or for good.
     pub fn take(&mut self) -> Option<ChunkedCommand> {
         self.running.take()
     }
 
-    /// It waits until its client has read something.
+    /// Pauses the command until its client has read something.
     pub fn throttle(&mut self) {
         self.throttled = self.is_running();
     }
 
-    /// Its client has read something. True if it waited for that, and goes on.
+    /// Wakes the command since its client has read something. True if the command waited for that.
     #[inline]
     pub fn wake(&mut self) -> bool {
         self.is_running() && std::mem::take(&mut self.throttled)
     }
 
-    /// Bytes that it has replied: to limits its reply is one.
+    /// Returns the bytes of the command's reply so far: limits count its steps as one reply.
     #[inline]
     pub fn replied(&self) -> usize {
         self.running.as_ref().map_or(0, |command| command.replied)

@@ -1,10 +1,10 @@
-//! What clients' memory may come to: `client-output-buffer-limit`, `client-query-buffer-limit`, `maxmemory-clients`.
+//! Limits of clients' memory: `client-output-buffer-limit`, `client-query-buffer-limit`, `maxmemory-clients`.
 //!
 //! ```text
-//!   replies to one client    looked at before they are sent or kept, at every push, and every 50 ms for the soft limit
+//!   replies to one client    looked at before they are sent or held, at every push, and every 50 ms for the soft limit
 //!   requests of one client   looked at when they were read and are not complete
-//!   all clients together     each worker sums up its own (one counter, written by it alone); a worker whose clients have
-//!                            grown adds up the counters, and disconnects the largest clients when that is too much
+//!   all clients together     each worker sums up its own (one counter, written by it alone); a worker whose clients
+//!                            have grown adds up the counters, and disconnects the largest clients above the limit
 //! ```
 //!
 //! A client's memory is worked out at the end of each tick in which it did something, and costs a few loads where the
@@ -29,20 +29,21 @@ struct OutputLimit {
     patience: i64,
 }
 
-/// Without a password a client has less: bytes of replies, and of requests.
+/// Bytes of replies, and of requests, that a client without a password may have at most.
 const UNAUTHENTICATED_OUTPUT: usize = 1 << 10;
 const UNAUTHENTICATED_INPUT: usize = 1 << 20;
-/// All clients together may have this much, whatever is configured: who sets the limit too low can still set it back.
+/// Least limit of all clients together, whatever is configured: a client that sets the limit too low can still raise
+/// it.
 const LEAST_TOTAL: u64 = 128 << 10;
-/// What a client takes up that holds nothing.
+/// Bytes of a client that holds nothing.
 const IDLE: usize = size_of::<Connection>() + size_of::<ClientInfo>();
 
-/// The limits as workers look at them; `usize::MAX`: none.
+/// The limits in workers' form; `usize::MAX`: none.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientLimits {
     normal: OutputLimit,
     subscriber: OutputLimit,
-    /// No client exceeds a limit with fewer unsent bytes.
+    /// Unsent bytes up to which no client exceeds a limit.
     least_output: usize,
     input: usize,
     /// Bytes of all clients together.
@@ -50,7 +51,7 @@ pub struct ClientLimits {
 }
 
 impl ClientLimits {
-    /// As the configuration has them.
+    /// Returns the limits of the configuration.
     pub fn of(config: &Config) -> ClientLimits {
         let limit = |class| {
             let limit = config.output_buffer_limit(class);
@@ -69,20 +70,20 @@ impl ClientLimits {
         }
     }
 
-    /// Whether the connection's unfinished request has become too long.
+    /// Returns whether the connection's unfinished request has become too long.
     pub fn is_input_over(&self, connection: &Connection) -> bool {
         let known = connection.session.authenticated;
         let limit = self.input.min(if known { usize::MAX } else { UNAUTHENTICATED_INPUT });
         connection.memory.shown() > limit.min(UNAUTHENTICATED_INPUT) && connection.input_len() > limit
     }
 
-    /// Whether the connection's replies have a hard limit.
+    /// Returns whether the connection's replies have a hard limit.
     pub fn is_hard(&self, connection: &Connection) -> bool {
         let limit = if connection.session.subscriptions.is_some() { &self.subscriber } else { &self.normal };
         limit.hard < usize::MAX
     }
 
-    /// Whether a connection has too much to read when `more` bytes come to what waits.
+    /// Returns whether a connection has too much to read when `more` bytes are added to its unsent ones.
     #[inline]
     pub fn is_over(&self, connection: &mut Connection, more: usize, skip_first: bool, now: UnixMs) -> bool {
         let output = &mut connection.output;
@@ -111,7 +112,8 @@ impl ClientLimits {
     }
 }
 
-/// Bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of `maxmemory`.
+/// Returns the bytes that `maxmemory-clients` allows: it is a number of bytes, or, when negative, a percentage of
+/// `maxmemory`.
 fn total_limit(setting: i64, max_memory: u64) -> u64 {
     let limit = match setting {
         1.. => setting as u64,
@@ -123,7 +125,7 @@ fn total_limit(setting: i64, max_memory: u64) -> u64 {
 }
 
 impl Connection {
-    /// Works out what the connection holds, tells the client's public record, and counts the difference as the
+    /// Works out the connection's memory, publishes it in the client's public record, and counts the difference as the
     /// worker's.
     #[inline]
     pub fn note_memory(&mut self, metrics: &WorkerMetrics) {
@@ -146,12 +148,12 @@ impl Connection {
         self.show_buffers();
     }
 
-    /// Room of the first reply buffer has changed, or the like.
+    /// Publishes the buffers' sizes, as after a change of the first reply buffer's room.
     pub fn show_buffers(&self) {
         self.session.info.buffers.show(self.buffer_sizes());
     }
 
-    /// What CLIENT LIST shows of its buffers.
+    /// Returns the sizes of buffers for CLIENT LIST.
     pub fn buffer_sizes(&self) -> BufferSizes {
         let (input, unsent) = (self.input.sizes(), self.output.unsent());
         let (reply_room, reply_peak) = unsent.room();
@@ -168,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of requests that have not run.
+    /// Returns the bytes of requests that have not run.
     fn input_len(&self) -> usize {
         let sizes = self.buffer_sizes();
         sizes.query + sizes.args + self.session.info.queued_bytes.load(Relaxed)

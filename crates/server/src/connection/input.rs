@@ -1,8 +1,8 @@
-//! What a connection has sent and what has not run yet.
+//! A connection's input that has not run yet.
 //!
 //! ```text
-//!   socket -> a large argument: where it stays
-//!          -> anything else, behind what is pending: to the worker's arena, or to a buffer of its own where that is long
+//!   socket -> a large argument: into its final place
+//!          -> anything else, behind what is pending: to the worker's arena, or to an own buffer if long
 //!   parsed as far as it goes -> the rest is pending until more comes
 //! ```
 //!
@@ -19,9 +19,9 @@ use std::ops::Range;
 
 /// Unfinished input longer than this is parsed where it lies instead of being copied to the arena.
 pub const PENDING_COPY_MAX: usize = 16 << 10;
-/// How many times as much may be read at a time when it belongs to a large argument, which is not parsed.
+/// Factor by which more may be read at a time for a large argument, which is not parsed.
 const LARGE: usize = 4;
-/// Bytes of room for the input of a client that has sent a part of a command, and the most that is kept of it after
+/// Bytes of room for the input of a client that has sent a part of a command, and the most that is retained after
 /// longer ones.
 const INPUT_ROOM: usize = 16 << 10;
 const INPUT_ROOM_MAX: usize = 32 << 10;
@@ -32,33 +32,33 @@ pub struct Input {
     requests: Requests,
     /// Input of a command that is not complete, or that may not run yet.
     pending: Vec<u8>,
-    /// `pending` was put back before it was parsed to its end.
+    /// Whether `pending` was put back before it was parsed to its end.
     unparsed: bool,
 }
 
-/// Where input lies that is to be parsed.
+/// Place of input that is to be parsed.
 #[derive(Debug)]
 pub enum InputBytes {
-    /// At this place of the worker's arena.
+    /// In this range of the worker's arena.
     Arena(Range<usize>),
     /// In the connection's own buffer.
     Own(Vec<u8>),
 }
 
-/// What was gathered for one connection.
+/// Input that was gathered for one connection.
 #[derive(Debug)]
 pub struct Gathered {
-    /// What is to be parsed.
+    /// Input that is to be parsed.
     pub bytes: InputBytes,
     /// Bytes that came from the socket.
     pub read: usize,
-    /// There is more to parse than before.
+    /// Whether there is more to parse than before.
     pub more: bool,
-    /// It belongs to a large argument.
+    /// Whether the input belongs to a large argument.
     pub is_large: bool,
 }
 
-/// What CLIENT LIST shows of it, in bytes.
+/// A connection's input in bytes, for CLIENT LIST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InputSizes {
     /// Unfinished requests, and free room behind them.
@@ -69,43 +69,43 @@ pub struct InputSizes {
 }
 
 impl Input {
-    /// Of a connection that has sent nothing.
+    /// Creates the input of a connection that has sent nothing.
     pub fn new(protocol: Protocol) -> Input {
         let requests = if protocol == Protocol::Book { Requests::book() } else { Requests::resp() };
         Input { requests, pending: Vec::new(), unparsed: false }
     }
 
-    /// Whether the connection speaks the book protocol.
+    /// Returns whether the connection speaks the book protocol.
     pub fn is_book(&self) -> bool {
         self.requests.is_book()
     }
 
-    /// Whether there is something to parse or run without more input.
+    /// Returns whether there is something to parse or run without more input.
     #[inline]
     pub fn has_waiting(&self) -> bool {
         self.unparsed || self.requests.has_parsed()
     }
 
-    /// Whether requests are left that could be parsed or run, if they may.
+    /// Returns whether requests are left that could be parsed or run, if they may.
     #[inline]
     pub fn has_left(&self) -> bool {
         self.unparsed || self.requests.has_queued()
     }
 
-    /// Whether what is pending was not parsed to its end, since nothing may run.
+    /// Returns whether pending input was not parsed to its end, since nothing may run.
     #[inline]
     pub fn set_unparsed(&mut self, unparsed: bool) {
         self.unparsed = unparsed;
     }
 
-    /// Input that is pending.
+    /// Returns the pending input.
     #[inline]
     pub fn pending(&self) -> &[u8] {
         &self.pending
     }
 
-    /// Reads at most `most` bytes: a large argument to where it stays, anything else behind the pending input, which is
-    /// to be at `start` of the arena (for which room is left) or, when it is long, is in a buffer of its own.
+    /// Reads at most `most` bytes: a large argument into its final place, anything else behind the pending input, which
+    /// is to be at `start` of the arena (for which room is left) or, when it is long, is in a buffer of its own.
     pub fn gather(&mut self, socket: &mut Socket, arena: &mut [u8], start: usize, most: usize) -> io::Result<Gathered> {
         let mut read = 0;
         let mut more = false;
@@ -125,7 +125,7 @@ impl Input {
             self.reserve(len);
         }
         let is_large = more;
-        // What has come is to run before there is more of it.
+        // Bytes that have come are to run before there are more of them.
         let reads = socket.is_readable() && !self.unparsed;
         let kept = self.pending.len();
         if kept > PENDING_COPY_MAX {
@@ -146,14 +146,14 @@ impl Input {
         Ok(Gathered { bytes: InputBytes::Arena(start..end), read, more: more || read > 0, is_large })
     }
 
-    /// Moves the pending input to the place that was left for it before what was read.
+    /// Moves the pending input to the place that was left for it before the bytes that were read.
     #[inline]
     pub fn move_to(&mut self, arena: &mut [u8], start: usize) {
         arena[start..start + self.pending.len()].copy_from_slice(&self.pending);
         self.pending.clear();
     }
 
-    /// Adds what lies in `bytes` from `offset` on to a batch.
+    /// Adds the requests in `bytes` from `offset` on to a batch.
     #[inline]
     pub fn fill<'b>(
         &mut self,
@@ -165,12 +165,12 @@ impl Input {
         batch.fill(source, &mut self.requests, bytes, offset)
     }
 
-    /// The request of a batch cannot run now, and is kept. True if the connection ends instead.
+    /// Retains the request of a batch that cannot run now. True if the connection ends instead.
     pub fn put_back(&mut self, item: &mut BatchItem<'_>, spans: &[Span]) -> bool {
         item.put_back(&mut self.requests, spans)
     }
 
-    /// Keeps input until more of it comes, with room for that.
+    /// Retains input until more of it comes, with room for that.
     pub fn keep(&mut self, part: &[u8]) {
         self.pending.clear();
         if !part.is_empty() {
@@ -179,7 +179,7 @@ impl Input {
         }
     }
 
-    /// The same with a part of a buffer that is its own.
+    /// Retains a part of the connection's own buffer.
     pub fn keep_own(&mut self, mut own: Vec<u8>, (start, end): (usize, usize)) {
         own.truncate(end);
         own.drain(..start);
@@ -189,23 +189,23 @@ impl Input {
         self.pending = own;
     }
 
-    /// The same with all of it.
+    /// Retains all of the connection's own buffer.
     pub fn give_back(&mut self, own: Vec<u8>) {
         self.pending = own;
     }
 
-    /// A client that has sent `len` bytes that did not come at once may do so again.
+    /// Reserves room for a client that has sent `len` bytes in parts, and may do so again.
     fn reserve(&mut self, len: usize) {
         let room = len.min(INPUT_ROOM_MAX);
         self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
     }
 
-    /// Whether it has room for pending input, used or not.
+    /// Returns whether there is room for pending input, used or not.
     pub fn has_room(&self) -> bool {
         self.pending.capacity() > 0
     }
 
-    /// Gives back room: half of it from time to time, and all of it when the connection `is_silent`.
+    /// Frees room: half of it from time to time, and all of it when the connection `is_silent`.
     pub fn shrink(&mut self, is_silent: bool) {
         if is_silent {
             self.pending.shrink_to_fit();
@@ -217,13 +217,13 @@ impl Input {
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the input.
     #[inline]
     pub fn memory(&self) -> usize {
         self.pending.capacity() + self.requests.parser_memory() + self.requests.queued_memory()
     }
 
-    /// What CLIENT LIST shows.
+    /// Returns the sizes for CLIENT LIST.
     pub fn sizes(&self) -> InputSizes {
         let (large, pending) = (self.requests.large_len(), self.pending.len());
         let free = self.pending.capacity() - pending + self.requests.parser_memory().saturating_sub(large);
@@ -273,7 +273,7 @@ mod tests {
         }
 
         /// Sends, reads and parses; returns whether the input lay in a buffer of its own, and how many bytes of it are
-        /// kept.
+        /// retained.
         fn send(&mut self, bytes: &[u8]) -> (bool, usize) {
             self.peer.write_all(bytes).unwrap();
             self.socket.note(Readiness::new(true, false, false), false);

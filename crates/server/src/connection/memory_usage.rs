@@ -1,38 +1,38 @@
-//! The memory that a connection takes up, as it is known to others: shown to them, and counted as its worker's.
+//! A connection's memory as published: shown to clients, and counted as its worker's.
 
 use engine::stats::metrics::WorkerMetrics;
 
 /// Bytes of memory of one connection.
 #[derive(Debug, Default)]
 pub struct MemoryUsage {
-    /// As they were last shown.
+    /// Bytes that were last shown.
     shown: usize,
-    /// As they are counted among its worker's.
+    /// Bytes that are counted as the worker's.
     counted: usize,
 }
 
 impl MemoryUsage {
-    /// Bytes as they were last shown.
+    /// Returns the bytes that were last shown.
     #[inline]
     pub fn shown(&self) -> usize {
         self.shown
     }
 
-    /// Whether it has changed, or is more than `idle`, that of a client that holds nothing: parts of it may have
-    /// changed.
+    /// Returns whether the memory has changed, or is more than `idle`, the memory of a client that holds nothing: parts
+    /// of it may have changed.
     #[inline]
     pub fn is_new(&self, memory: usize, counted: usize, idle: usize) -> bool {
         memory != idle || self.shown != idle || self.counted != counted
     }
 
-    /// It is so much now, of which `counted` bytes count towards what clients may take up.
+    /// Sets the memory, of which `counted` bytes count towards the limit of clients.
     pub fn set(&mut self, memory: usize, counted: usize, metrics: &WorkerMetrics) {
         metrics.client_bytes.add((counted as u64).wrapping_sub(self.counted as u64));
         self.shown = memory;
         self.counted = counted;
     }
 
-    /// The connection ends: nothing of it is counted any more.
+    /// Removes the memory from the worker's count, since the connection ends.
     pub fn end(&mut self, metrics: &WorkerMetrics) {
         self.set(0, 0, metrics);
     }

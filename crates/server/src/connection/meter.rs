@@ -1,6 +1,6 @@
-//! What a connection uses of its user's quota.
+//! A connection's use of its user's quota.
 //!
-//! Nothing is counted of a connection whose user has none. See docs/design/quotas.md.
+//! A connection whose user has no quota is not counted. See docs/design/quotas.md.
 
 use engine::acl::quota_usage::{Credit, QuotaUsage};
 use engine::acl::user::User;
@@ -9,19 +9,19 @@ use engine::time::SteadyUs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Of one connection. When it ends, what it has left or owes goes to its user's account.
+/// Meter of one connection. When the connection ends, its credit or debt goes to its user's account.
 #[derive(Debug, Default)]
 pub struct Meter {
     account: Option<Box<Account>>,
 }
 
-/// Of a connection of which something is counted.
+/// Account of a connection that is counted.
 #[derive(Debug)]
 struct Account {
     usage: Arc<QuotaUsage>,
     info: Arc<ClientInfo>,
     credit: Credit,
-    /// The bytes that had come and gone when they were last counted.
+    /// Bytes in both directions when they were last counted.
     counted: u64,
 }
 
@@ -45,7 +45,7 @@ fn bytes_of(info: &ClientInfo) -> u64 {
 }
 
 impl Meter {
-    /// Whether it counts.
+    /// Returns whether the connection is counted.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.account.is_some()
@@ -62,22 +62,22 @@ impl Meter {
         })
     }
 
-    /// Its user has no such quota.
+    /// Stops counting: the user has no such quota.
     pub fn end(&mut self) {
         self.account = None;
     }
 
-    /// How many commands may run now, as the user's quota has it.
+    /// Returns how many commands may run now under the user's quota.
     ///
     /// # Errors
-    /// None: when to ask again.
+    /// The time at which to ask again, where none may run.
     pub fn ask(&mut self, user: &User, info: &Arc<ClientInfo>, now: SteadyUs) -> Result<u64, SteadyUs> {
         let account = self.account_of(user, info);
         account.count_bytes();
         user.usage().grant(user.quota(), &mut account.credit, now)
     }
 
-    /// So many commands have run.
+    /// Counts commands that have run.
     #[inline]
     pub fn count_commands(&mut self, commands: usize) {
         if let Some(account) = &mut self.account {

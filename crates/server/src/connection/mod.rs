@@ -1,4 +1,4 @@
-//! One connection: its socket, what has come in, what is to go out, what it waits for, and its limits.
+//! One connection: its socket, its input, its output, the state in which it waits, and its limits.
 //!
 //! In: bytes from the socket. Out: bytes to it. It knows nothing of the worker that owns it, nor of other connections.
 

@@ -1,9 +1,9 @@
-//! What a connection is to be sent: what its socket has not taken, and what has to wait before it may go there.
+//! A connection's output: bytes that its socket has not taken, and replies that have to wait before they may go there.
 //!
 //! ```text
 //!   replies of this tick   in the worker's buffer    (noted)
 //!   held replies           wait until the log is durable; they lie with the worker and are counted here
-//!   unsent                 what the socket has not taken; of a chunked command withheld until its end
+//!   unsent                 bytes that the socket has not taken; a chunked command's are withheld until its end
 //!   held back              messages that wait for the end of the reply before them
 //! ```
 
@@ -14,69 +14,69 @@ use engine::status::acknowledgement::AckNeed;
 use engine::time::UnixMs;
 use std::io;
 
-/// Bytes of a reply that are kept until it is known whether it comes to more than its limit.
+/// Bytes of a reply that are withheld until it is known whether the reply exceeds its limit.
 const WITHHELD_MAX: usize = 1 << 20;
 
 /// A connection's output.
 #[derive(Debug, Default)]
 pub struct Output {
     unsent: OutputBuffer,
-    /// It has a reply in this tick that is not written yet.
+    /// Whether a reply of this tick is not written yet.
     noted: bool,
     /// Replies that wait until the log is durable, and their bytes.
     held_replies: u32,
     held_bytes: usize,
-    /// The replicas that the last of them waits for.
+    /// Acknowledgement that the last of them waits for.
     held_need: AckNeed,
-    /// It has messages among the unsent bytes that no write was tried for yet.
+    /// Whether messages are among the unsent bytes that no write was tried for yet.
     pushed: bool,
     /// Messages that wait for the end of a chunked reply.
     held_back: Vec<u8>,
-    /// What is unsent waits for the end of the chunked command: it may turn out that there is too much of it.
+    /// Whether the unsent bytes wait for the end of the chunked command: there may turn out to be too many.
     withheld: bool,
-    /// Since when it has been above the soft limit, Unix time in milliseconds.
+    /// Unix time in milliseconds at which the output exceeded the soft limit.
     over_soft_since: Option<UnixMs>,
     /// Unix time in milliseconds of the last output that the socket took.
     progress_at: UnixMs,
 }
 
 impl Output {
-    /// Of a connection that begins at this time.
+    /// Creates the output of a connection that begins at this time.
     pub fn new(now: UnixMs) -> Output {
         Output { progress_at: now, ..Output::default() }
     }
 
-    /// What the socket has not taken.
+    /// Returns the bytes that the socket has not taken.
     #[inline]
     pub fn unsent(&self) -> &OutputBuffer {
         &self.unsent
     }
 
-    /// Whether nothing is unsent or held.
+    /// Returns whether nothing is unsent or held.
     #[inline]
     pub fn is_drained(&self) -> bool {
         self.unsent.is_empty() && self.held_replies == 0
     }
 
-    /// Whether something may be sent as soon as the socket takes it.
+    /// Returns whether something may be sent as soon as the socket takes it.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty() && !self.withheld
     }
 
-    /// Whether its client has more to read than it should.
+    /// Returns whether the client has more to read than it should.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.unsent.len() > OUTPUT_FULL && !self.withheld
     }
 
-    /// Whether the connection should not produce more at `now`.
+    /// Returns whether the connection should not produce more at `now`.
     #[inline]
     pub fn must_wait(&self, now: UnixMs, patience: OutputPatience) -> bool {
         self.is_full() && now.since(self.progress_at) < patience.with(self.unsent.len())
     }
 
-    /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them.
+    /// Sends `bytes` after the unsent ones: at most `most` of them at once and as far as the socket takes them.
     #[inline]
     pub fn send(&mut self, socket: &mut Socket, bytes: &[u8], most: usize, now: UnixMs) -> io::Result<()> {
         if self.unsent.is_empty() {
@@ -92,7 +92,7 @@ impl Output {
         Ok(())
     }
 
-    /// Sends a part of what waits, of about `most` bytes. True if some of it went.
+    /// Sends a part of the unsent bytes, about `most` of them. True if some of them went.
     pub fn flush(&mut self, socket: &mut Socket, most: usize, now: UnixMs) -> io::Result<bool> {
         let flushed = self.unsent.flush(socket.stream(), most)?;
         if flushed.went > 0 {
@@ -102,18 +102,18 @@ impl Output {
         Ok(flushed.went > 0)
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends the unsent bytes, as far as the socket takes them.
     pub fn flush_all(&mut self, socket: &mut Socket) -> io::Result<()> {
         self.unsent.flush_all(socket.stream())
     }
 
-    /// Drops what has not been sent.
+    /// Drops the unsent bytes.
     #[cold]
     pub fn abort(&mut self) {
         self.unsent = OutputBuffer::default();
     }
 
-    /// Keeps a part of a chunked reply that may still come to be above a limit, as long as it is not much.
+    /// Withholds a part of a chunked reply that may still exceed a limit, as long as it is not much.
     pub fn withhold(&mut self, bytes: &[u8]) -> bool {
         let may = self.unsent.len() + bytes.len() <= WITHHELD_MAX && (self.withheld || self.unsent.is_empty());
         if may {
@@ -123,112 +123,114 @@ impl Output {
         may
     }
 
-    /// Makes the first buffer's room fit what was needed of it lately.
+    /// Fits the first buffer's room to the recent need of it.
     pub fn resize(&mut self, now: UnixMs, peak_reset_time: i64) -> Resized {
         self.unsent.resize(now, peak_reset_time)
     }
 
-    /// It has a reply in this tick that is not written yet.
+    /// Records a reply of this tick that is not written yet.
     #[inline]
     pub fn note_reply(&mut self) {
         self.noted = true;
     }
 
-    /// Its replies of this tick are written, or held.
+    /// Records that the replies of this tick are written, or held.
     #[inline]
     pub fn end_reply(&mut self) {
         self.noted = false;
     }
 
-    /// Whether messages go out behind replies that are on their way: of this tick, or held.
+    /// Returns whether messages go out behind replies that are on their way: of this tick, or held.
     pub fn has_replies_ahead(&self) -> bool {
         self.noted || self.held_replies > 0
     }
 
-    /// Whether replies wait until the log is durable.
+    /// Returns whether replies wait until the log is durable.
     pub fn has_held(&self) -> bool {
         self.held_replies > 0
     }
 
-    /// Whether its worker has something for it on its lists: a reply of this tick, held replies, messages.
+    /// Returns whether the worker's lists have something for the connection: a reply of this tick, held replies,
+    /// messages.
     pub fn is_listed(&self) -> bool {
         self.has_replies_ahead() || self.pushed
     }
 
-    /// Bytes of replies that wait until the log is durable.
+    /// Returns the bytes of replies that wait until the log is durable.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// What a reply waits for that is held behind others.
+    /// Returns the need of a reply that is held behind others.
     pub fn hold_need(&mut self, need: AckNeed) -> AckNeed {
         self.held_need = if self.held_replies > 0 { self.held_need.and(need) } else { need };
         self.held_need
     }
 
-    /// A reply waits until the log is durable.
+    /// Counts a reply that waits until the log is durable.
     pub fn hold(&mut self, bytes: usize) {
         self.held_replies += 1;
         self.held_bytes += bytes;
     }
 
-    /// It does not wait any more.
+    /// Removes a held reply from the count.
     pub fn release(&mut self, bytes: usize) {
         self.held_replies -= 1;
         self.held_bytes -= bytes;
     }
 
-    /// Whether so much is held that the connection runs nothing more before that has gone: its peer cannot read it yet.
+    /// Returns whether so much is held that the connection runs nothing more before that has gone: its peer cannot read
+    /// it yet.
     #[inline]
     pub fn has_much_held(&self) -> bool {
         self.held_bytes > OUTPUT_FULL
     }
 
-    /// Adds a message behind what is unsent. True if it is the first that no write was tried for.
+    /// Adds a message behind the unsent bytes. True if it is the first that no write was tried for.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
         self.unsent.append(bytes);
         !std::mem::replace(&mut self.pushed, true)
     }
 
-    /// Whether there were messages that no write was tried for; one is tried now.
+    /// Returns whether there were messages that no write was tried for; one is tried now.
     pub fn take_pushed(&mut self) -> bool {
         std::mem::take(&mut self.pushed)
     }
 
-    /// A message waits for the end of the reply before it. Returns the bytes of all that do.
+    /// Holds a message back until the end of the reply before it. Returns the bytes of all such messages.
     pub fn hold_back(&mut self, bytes: &[u8]) -> usize {
         self.held_back.extend_from_slice(bytes);
         self.held_back.len()
     }
 
-    /// The reply has ended: takes the messages that waited for it.
+    /// Takes the messages that waited for the end of the reply.
     pub fn take_held_back(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held_back)
     }
 
-    /// For how many milliseconds it has been above its soft limit, in which it is `now`.
+    /// Returns the milliseconds for which the output has been above its soft limit, which it exceeds `now`.
     pub fn over_soft_for(&mut self, now: UnixMs) -> i64 {
         now.since(*self.over_soft_since.get_or_insert(now))
     }
 
-    /// The time of day was set, by so many milliseconds.
+    /// Shifts the recorded times, since the time of day was set by so many milliseconds.
     pub fn set_clock(&mut self, by: i64) {
         self.progress_at = self.progress_at.after(by);
         self.over_soft_since = self.over_soft_since.map(|since| since.after(by));
     }
 
-    /// It is not above its soft limit.
+    /// Records that the output is not above its soft limit.
     #[inline]
     pub fn within_soft(&mut self) {
         self.over_soft_since = None;
     }
 
-    /// Whether something is unsent, or it was above its soft limit when that was looked at last.
+    /// Returns whether something is unsent, or the output was above its soft limit when that was looked at last.
     pub fn waits_for_peer(&self) -> bool {
         !self.unsent.is_empty() || self.over_soft_since.is_some()
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the output.
     #[inline]
     pub fn memory(&self) -> usize {
         self.unsent.memory() + self.held_back.capacity() + self.held_bytes

@@ -6,9 +6,9 @@
 //!           [ unsent |    free   ]
 //! ```
 //!
-//! All of it is made when the socket takes no more, and freed when it has taken everything: empty, an output buffer is
-//! a few numbers. The first buffer is no reason to disconnect a client; the others are what
-//! `client-output-buffer-limit` limits.
+//! All of it is allocated when the socket takes no more, and freed when it has taken everything: empty, an output
+//! buffer is a few numbers. The first buffer is no reason to disconnect a client; `client-output-buffer-limit` limits
+//! the others.
 
 use crate::connection::socket::SocketStream;
 use engine::time::UnixMs;
@@ -19,7 +19,7 @@ use std::io::{self, IoSlice};
 #[derive(Debug)]
 pub struct OutputBuffer {
     buffers: VecDeque<Vec<u8>>,
-    /// The front one is the first buffer.
+    /// Whether the front one is the first buffer.
     has_first: bool,
     /// Bytes of the front buffer that were sent.
     sent: usize,
@@ -33,26 +33,26 @@ pub struct OutputBuffer {
     measured_at: UnixMs,
 }
 
-/// Bytes of a buffer behind the first, at least: what Valkey's take up, so that limits end the same replies.
+/// Bytes of a buffer behind the first, at least: the size of Valkey's, so that limits end the same replies.
 pub const CHUNK: usize = 20 << 10;
 /// Bytes of the first buffer.
 const FIRST_MIN: u32 = 1 << 10;
 const FIRST_MAX: u32 = 16 << 10;
 /// Buffers that are sent together.
 const SLICES: usize = 16;
-/// Bytes that go at a time when everything is to go.
+/// Bytes that are sent at a time when everything is to go.
 const FLUSH_MAX: usize = 64 << 10;
 
-/// What a flush did.
+/// Result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
-    /// Bytes that went.
+    /// Bytes that were sent.
     pub went: usize,
-    /// The socket may take more.
+    /// Whether the socket may take more.
     pub more: bool,
 }
 
-/// What became of the first buffer's room.
+/// Change of the first buffer's room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resized {
     No,
@@ -76,22 +76,22 @@ impl Default for OutputBuffer {
 }
 
 impl OutputBuffer {
-    /// Unsent bytes.
+    /// Returns the unsent bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing is unsent.
+    /// Returns whether nothing is unsent.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Room of the first buffer, and the most that was needed of it lately.
+    /// Returns the room of the first buffer, and the most that was needed of it lately.
     pub fn room(&self) -> (usize, usize) {
         (self.room as usize, self.peak as usize)
     }
 
-    /// Unsent bytes of the first buffer.
+    /// Returns the unsent bytes of the first buffer.
     pub fn first_len(&self) -> usize {
         match self.buffers.front() {
             Some(first) if self.has_first => first.len() - self.sent,
@@ -99,19 +99,19 @@ impl OutputBuffer {
         }
     }
 
-    /// How many buffers there are behind the first, and their bytes.
+    /// Returns the number of buffers behind the first, and their bytes.
     pub fn list(&self) -> (usize, usize) {
         (self.buffers.len() - usize::from(self.has_first), self.list_bytes)
     }
 
-    /// Bytes of memory.
+    /// Returns the bytes of memory of the buffers.
     pub fn memory(&self) -> usize {
         let first = if self.has_first { self.buffers.front().map_or(0, Vec::capacity) } else { 0 };
         self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()
     }
 
-    /// Sends `bytes` after what waits already: at most `most` of them at once and as far as the socket takes them, the
-    /// rest is kept. True when the socket may take more of it.
+    /// Sends `bytes` after the unsent ones: at most `most` of them at once and as far as the socket takes them, the
+    /// rest is retained. True when the socket may take more of it.
     pub fn send(&mut self, stream: &mut SocketStream, bytes: &[u8], most: usize) -> io::Result<bool> {
         self.peak = self.peak.max(bytes.len().min(self.room as usize) as u32);
         let mut went = 0;
@@ -150,8 +150,8 @@ impl OutputBuffer {
         }
     }
 
-    /// Sends what waits, as far as the socket takes it and up to `most` bytes or a few more: to copy them is
-    /// the kernel's work, and others wait meanwhile.
+    /// Sends unsent bytes, as far as the socket takes them and up to `most` or a few more: the kernel takes long to
+    /// copy them, and others wait meanwhile.
     pub fn flush(&mut self, stream: &mut SocketStream, most: usize) -> io::Result<Flushed> {
         let before = self.len;
         while !self.is_empty() && before - self.len < most {
@@ -171,13 +171,13 @@ impl OutputBuffer {
         Ok(Flushed { went: before - self.len, more: !self.is_empty() })
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends the unsent bytes, as far as the socket takes them.
     pub fn flush_all(&mut self, stream: &mut SocketStream) -> io::Result<()> {
         while self.flush(stream, FLUSH_MAX)?.more {}
         Ok(())
     }
 
-    /// So many bytes went.
+    /// Removes the bytes that were sent.
     fn take_off(&mut self, n: usize) {
         self.len -= n;
         self.sent += n;
@@ -195,9 +195,8 @@ impl OutputBuffer {
         }
     }
 
-    /// Makes the first buffer's room, from the next time on that it is made, fit what was needed of it lately: larger
-    /// when all of it was in use, smaller when less than half. `peak_reset_time`: milliseconds that "lately" lasts,
-    /// negative for ever.
+    /// Fits the first buffer's room, from its next allocation on, to the recent need: larger when all of it was in use,
+    /// smaller when less than half. `peak_reset_time`: milliseconds that "recent" lasts, negative for ever.
     pub fn resize(&mut self, now: UnixMs, peak_reset_time: i64) -> Resized {
         let room = self.room;
         if self.room / 2 >= FIRST_MIN && self.peak < self.room / 2 {

@@ -1,18 +1,18 @@
-//! How long connections wait whose peers do not read.
+//! The time that connections wait whose peers do not read.
 //!
-//! With much unsent a connection runs nothing more, for a while: a client that writes a long pipeline before it reads
+//! A connection with much unsent runs nothing more, for a while: a client that writes a long pipeline before it reads
 //! must not be locked out for good. The while is longer where more is unsent and where many do not read, so that many
 //! take no more memory than a few.
 
-/// With this much unsent a connection waits before it runs more commands, in bytes. Little: a crowd that does not read
-/// is to touch little memory for the first time, which may take milliseconds where it comes in huge pages.
+/// Unsent bytes with which a connection waits before it runs more commands. Little: a crowd that does not read is to
+/// touch little memory for the first time, which may take milliseconds where it comes in huge pages.
 pub const OUTPUT_FULL: usize = 256 << 10;
 /// Milliseconds for as much as an output buffer that is full.
 const PATIENCE: i64 = 25;
-/// So many connections that wait for their peers make each of them wait longer, in proportion.
+/// Number of waiting connections from which on each of them waits longer, in proportion.
 const THROTTLED_MANY: usize = 8;
-/// The share of its patience that a worker may lose in a tick: of a crowd that hangs up some are left for a moment,
-/// which would be given more and more the fewer they become.
+/// Share of its patience that a worker may lose in a tick: of a crowd that hangs up some connections are left for a
+/// moment, which would be given more and more the fewer they become.
 const LOSS: i64 = 16;
 
 /// The patience of a worker's connections.
@@ -28,13 +28,13 @@ impl Default for OutputPatience {
 }
 
 impl OutputPatience {
-    /// Milliseconds without progress after which a connection goes on that has `unsent` bytes.
+    /// Returns the milliseconds without progress after which a connection with `unsent` bytes resumes.
     pub fn with(self, unsent: usize) -> i64 {
         millis(unsent, 1).max(self.millis)
     }
 
-    /// Looked at again: `throttled_count` connections have too much unsent, and all of them together `unsent` bytes. It
-    /// rises at once and falls slowly.
+    /// Adapts to `throttled_count` connections with too much unsent, and `unsent` bytes of all of them together. The
+    /// patience rises at once and falls slowly.
     pub fn update(&mut self, unsent: usize, throttled_count: usize) {
         self.millis = millis(unsent, throttled_count).max(self.millis - self.millis / LOSS);
     }

@@ -1,4 +1,4 @@
-//! A connection to another server, from here or to here, as the thread of a Sentinel or of a cluster's bus keeps it.
+//! A connection to another server, from here or to here, as held by the thread of a Sentinel or of a cluster's bus.
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The connection, from the moment on that it is asked for.
 pub struct Peer {
     stream: TcpStream,
-    /// What is not sent yet; with TLS that is in there.
+    /// Bytes not sent yet; with TLS they are in there.
     output: Vec<u8>,
     tls: Option<Box<Connection>>,
     /// Bytes that TLS was given since it had sent all.
@@ -20,7 +20,7 @@ pub struct Peer {
     is_open: bool,
 }
 
-/// Bytes that may wait to be sent: who takes so few is not well.
+/// Bytes that may wait to be sent: a peer that takes so few is not well.
 const OUTPUT_MAX: usize = 16 << 20;
 
 impl Peer {
@@ -46,21 +46,21 @@ impl Peer {
         Ok(Peer { stream, output: Vec::new(), tls, given: 0, is_open: false })
     }
 
-    /// A connection that another server has made.
+    /// Wraps a connection that another server has made.
     pub fn accepted(stream: TcpStream, tls: Option<Arc<ServerConfig>>) -> io::Result<Peer> {
-        // A wish: a connection without it still works.
+        // The option is a wish: a connection without it still works.
         let _ = stream.set_nodelay(true);
         let tls = tls.map(|settings| ServerConnection::new(settings).map_err(io::Error::other)).transpose()?;
         let tls = tls.map(|tls| limited(tls.into()));
         Ok(Peer { stream, output: Vec::new(), tls, given: 0, is_open: true })
     }
 
-    /// Has the system end the connection once the other host takes nothing for so long, or is not heard of.
+    /// Has the system end the connection once the other host takes nothing, or does not answer, for so long.
     pub fn end_when_unheard(&self, time: Duration) {
         let socket = SockRef::from(&self.stream);
         let third = (time / 3).max(Duration::from_secs(1));
         let times = TcpKeepalive::new().with_time(third).with_interval(third).with_retries(3);
-        // Wishes: a connection without them still works.
+        // The options are wishes: a connection without them still works.
         let _ = socket.set_tcp_keepalive(&times);
         #[cfg(target_os = "linux")]
         let _ = socket.set_tcp_user_timeout(Some(time));
@@ -70,7 +70,7 @@ impl Peer {
         registry.register(&mut self.stream, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// The address on this side, once: when the connection has just opened.
+    /// Returns the address on this side, once: when the connection has just opened.
     pub fn opened(&mut self) -> io::Result<Option<String>> {
         if self.is_open {
             return Ok(None);
@@ -116,7 +116,7 @@ impl Peer {
         Ok(sent)
     }
 
-    /// Bytes that wait to be sent.
+    /// Returns the bytes that wait to be sent.
     pub fn waiting(&self) -> usize {
         self.output.len() + self.given
     }
@@ -139,19 +139,20 @@ impl Peer {
         Ok(())
     }
 
-    /// Whether all that was given to it has gone.
+    /// Returns whether all bytes that were given to it have gone.
     pub fn is_drained(&self) -> bool {
         self.waiting() == 0
     }
 
-    /// All that is there, and whether more may come.
+    /// Returns all bytes that are there, and whether more may come.
     pub fn read(&mut self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let is_open = self.read_some(&mut bytes, usize::MAX).is_ok();
         (bytes, is_open)
     }
 
-    /// What is there, about `most` bytes of it; true if there may be more now. An error: the connection has ended.
+    /// Reads about `most` of the bytes that are there; true if there may be more now. An error: the connection has
+    /// ended.
     pub fn read_some(&mut self, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
             let more = read_records(tls, &mut self.stream, bytes, most)?;
@@ -172,7 +173,7 @@ impl Peer {
     }
 }
 
-/// Bytes of a connection that wait to be encrypted.
+/// Creates the TLS state of a connection to this address, with a limit of bytes that wait.
 fn encrypted(settings: Arc<ClientConfig>, address: SocketAddr) -> io::Result<Box<Connection>> {
     let tls = ClientConnection::new(settings, address.ip().into()).map_err(io::Error::other)?;
     Ok(limited(tls.into()))
@@ -183,7 +184,8 @@ fn limited(mut tls: Connection) -> Box<Connection> {
     Box::new(tls)
 }
 
-/// Takes what has come, about `most` bytes of it; true if there may be more now, an error at the end of the connection.
+/// Takes about `most` of the bytes that have come; true if there may be more now, an error at the end of the
+/// connection.
 fn read_records(tls: &mut Connection, stream: &mut TcpStream, bytes: &mut Vec<u8>, most: usize) -> io::Result<bool> {
     while bytes.len() < most {
         match tls.read_tls(stream) {

@@ -26,7 +26,7 @@ impl SocketStream {
         }
     }
 
-    /// Writes once; None when the socket takes nothing now. What was not taken has to be offered again.
+    /// Writes once; None when the socket takes nothing now. Bytes that were not taken have to be offered again.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             SocketStream::Tcp(stream) => retry(|| stream.write(bytes)),
@@ -44,7 +44,7 @@ impl SocketStream {
         }
     }
 
-    /// Whether a read may find more after one that found `filled` or less than there was room for.
+    /// Returns whether a read may find more after one that found `filled` or less than there was room for.
     #[inline]
     fn may_have_more(&self, filled: bool) -> bool {
         match self {
@@ -53,7 +53,7 @@ impl SocketStream {
         }
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     #[inline]
     pub fn memory(&self) -> usize {
         match self {
@@ -70,17 +70,17 @@ impl SocketStream {
         }
     }
 
-    /// Both directions at once and edge-triggered, so that the registration never has to change.
+    /// Registers for both directions at once and edge-triggered, so that the registration never has to change.
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(self.source(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// The registration ends.
+    /// Ends the registration.
     pub fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         registry.deregister(self.source())
     }
 
-    /// Whether small pieces go out at once, or when more has come together.
+    /// Sets whether small pieces go out at once, or when more has come together.
     pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
         match self {
             SocketStream::Tcp(stream) => stream.set_nodelay(on),
@@ -89,7 +89,7 @@ impl SocketStream {
         }
     }
 
-    /// Nothing is written any more, and the peer reads that behind all that was.
+    /// Ends writing; the peer reads the end behind all that was written.
     pub fn end_writing(&self) -> io::Result<()> {
         match self {
             SocketStream::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -98,7 +98,7 @@ impl SocketStream {
         }
     }
 
-    /// Its number, as CLIENT LIST shows it.
+    /// Returns the socket's number, for CLIENT LIST.
     pub fn fd(&self) -> RawFd {
         match self {
             SocketStream::Tcp(stream) => stream.as_raw_fd(),
@@ -108,7 +108,7 @@ impl SocketStream {
     }
 }
 
-/// What the poll has told of a socket.
+/// Readiness of a socket as the poll reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Readiness {
     pub readable: bool,
@@ -117,41 +117,41 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// What an event tells.
+    /// Returns the readiness that an event reports.
     #[inline]
     pub fn of(event: &Event) -> Readiness {
         let hung_up = event.is_read_closed() || event.is_error();
         Readiness::new(event.is_readable(), event.is_writable(), hung_up)
     }
 
-    /// That there is something to read, that something can be written, that the peer will send no more.
+    /// Creates it from: there is something to read, something can be written, the peer will send no more.
     #[inline]
     pub fn new(readable: bool, writable: bool, hung_up: bool) -> Readiness {
         Readiness { readable: readable || hung_up, writable, hung_up }
     }
 }
 
-/// A connection's socket and what is known of it.
+/// A connection's socket and its known state.
 #[derive(Debug)]
 pub struct Socket {
     stream: SocketStream,
-    /// It may have more than was read.
+    /// Whether the socket may have more than was read.
     readable: bool,
-    /// Something waits to be sent, of which it may take more.
+    /// Whether bytes wait to be sent and the socket may take more of them.
     takes_more: bool,
-    /// The peer will send no more; what it sent before may still have to be read.
+    /// Whether the peer will send no more; bytes that it sent before may still have to be read.
     hung_up: bool,
-    /// All was read that the peer has sent.
+    /// Whether all was read that the peer has sent.
     ended: bool,
 }
 
 impl Socket {
-    /// Of a new connection: something may have come already.
+    /// Wraps the socket of a new connection: bytes may have come already.
     pub fn new(stream: SocketStream) -> Socket {
         Socket { stream, readable: true, takes_more: false, hung_up: false, ended: false }
     }
 
-    /// The poll has told something. `has_unsent`: there is something to send.
+    /// Records an event of the poll. `has_unsent`: there is something to send.
     #[inline]
     pub fn note(&mut self, readiness: Readiness, has_unsent: bool) {
         self.readable |= readiness.readable;
@@ -161,53 +161,53 @@ impl Socket {
             && readiness.writable
             && stream.has_sealed()
         {
-            // An error comes again with what is done next.
+            // An error returns with the next operation.
             let _ = stream.flush();
         }
     }
 
-    /// Whether it may have more than was read.
+    /// Returns whether the socket may have more than was read.
     #[inline]
     pub fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether something waits to be sent, of which it may take more.
+    /// Returns whether bytes wait to be sent and the socket may take more of them.
     #[inline]
     pub fn takes_more(&self) -> bool {
         self.takes_more
     }
 
-    /// Something waits to be sent, and the socket may take more of it, or not.
+    /// Records whether bytes wait to be sent and the socket may take more of them.
     #[inline]
     pub fn set_takes_more(&mut self, more: bool) {
         self.takes_more = more;
     }
 
-    /// Whether the peer will send no more.
+    /// Returns whether the peer will send no more.
     #[inline]
     pub fn has_hung_up(&self) -> bool {
         self.hung_up
     }
 
-    /// Whether all was read that the peer has sent, and it sends no more.
+    /// Returns whether all was read that the peer has sent, and it sends no more.
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     #[inline]
     pub fn memory(&self) -> usize {
         self.stream.memory()
     }
 
-    /// The stream alone.
+    /// Returns the stream alone.
     pub fn into_stream(self) -> SocketStream {
         self.stream
     }
 
-    /// Where output goes.
+    /// Returns the stream that output goes to.
     #[inline]
     pub fn stream(&mut self) -> &mut SocketStream {
         &mut self.stream
@@ -222,8 +222,8 @@ impl Socket {
                 self.ended = true;
             }
             Some(n) => {
-                // Less than there was room for means that a plain socket is empty: the next bytes are a new event.
-                // The end of the stream may have been announced already.
+                // A read of less than there was room for means that a plain socket is empty: the next bytes are a new
+                // event. The end of the stream may have been announced already.
                 self.readable = self.stream.may_have_more(n == to.len()) || self.hung_up;
                 return Ok(n);
             }

@@ -1,4 +1,4 @@
-//! One client's connection: its parts, and what follows from several of them.
+//! One client's connection: its parts, and the rules that span several of them.
 
 use crate::connection::chunked::Chunked;
 use crate::connection::input::Input;
@@ -16,43 +16,43 @@ use resp::Protocol;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Milliseconds of silence after which no room for input is kept.
+/// Milliseconds of silence after which no room for input is retained.
 const INPUT_IDLE: i64 = 2000;
 
 /// A connection that a worker owns.
 pub struct Connection {
-    /// What it is read from and written to.
+    /// Socket that the connection reads from and writes to.
     pub socket: Socket,
-    /// What came and has not run.
+    /// Input that has not run.
     pub input: Input,
-    /// What is to go out.
+    /// Output that is to be sent.
     pub output: Output,
-    /// When it is served.
+    /// Times at which the connection is served.
     pub visits: Visits,
-    /// What its command waits for.
+    /// Events that its command waits for.
     pub waiting: Waiting,
-    /// Its chunked command.
+    /// Chunked command of the connection.
     pub chunked: Chunked,
-    /// What it takes up.
+    /// Memory of the connection.
     pub memory: MemoryUsage,
-    /// What it uses of its user's quota.
+    /// Use of its user's quota.
     pub meter: Meter,
-    /// Its client, as commands see it.
+    /// Client, as commands see it.
     pub session: Session,
     /// The protocol of its replies.
     pub protocol: Protocol,
-    /// Closed as soon as the output is empty.
+    /// Whether the connection is closed as soon as the output is empty.
     closing: bool,
     /// Unix time in milliseconds of the last input or output.
     active_at: UnixMs,
-    /// When another worker gave it to this one.
+    /// Time at which another worker gave the connection to this one.
     pub moved_at: Option<Nanos>,
-    /// Another thread is to serve it, as a replica's: nothing of it runs here any more.
+    /// Whether another thread is to serve the connection, as a replica's: nothing of it runs here any more.
     leaving: bool,
 }
 
 impl Connection {
-    /// A connection that begins at this time, Unix time in milliseconds.
+    /// Creates a connection that begins at this time, Unix time in milliseconds.
     pub fn new(stream: SocketStream, session: Session, protocol: Protocol, now: UnixMs) -> Connection {
         Connection {
             socket: Socket::new(stream),
@@ -72,53 +72,53 @@ impl Connection {
         }
     }
 
-    /// Its client's number.
+    /// Returns its client's number.
     #[inline]
     pub fn client(&self) -> u64 {
         self.session.info.id
     }
 
-    /// It ends as soon as its output is empty.
+    /// Ends the connection as soon as its output is empty.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// It ends without what has not been sent.
+    /// Ends the connection and drops its unsent output.
     #[cold]
     pub fn abort(&mut self) {
         self.closing = true;
         self.output.abort();
     }
 
-    /// Whether it ends as soon as its output is empty.
+    /// Returns whether the connection ends as soon as its output is empty.
     #[inline]
     pub fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Another thread is to serve it.
+    /// Marks the connection for another thread.
     pub fn detach(&mut self) {
         self.leaving = true;
     }
 
-    /// Whether another thread is to serve it, and may have it now.
+    /// Returns whether another thread is to serve the connection, and may have it now.
     pub fn leaves(&self) -> bool {
         self.leaving && !self.output.is_listed() && self.output.is_drained() && !self.closing
     }
 
-    /// Whether nothing keeps it from ending.
+    /// Returns whether nothing keeps the connection from ending.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.closing && self.output.is_drained()
     }
 
-    /// The poll has told something of its socket.
+    /// Records an event of the connection's socket.
     #[inline]
     pub fn note_readiness(&mut self, readiness: Readiness) {
         self.socket.note(readiness, self.output.has_unsent());
     }
 
-    /// Something came from its peer or went to it.
+    /// Records that bytes came from the peer or went to it.
     #[inline]
     pub fn note_active(&mut self, now: UnixMs) {
         if self.active_at != now {
@@ -127,7 +127,7 @@ impl Connection {
         }
     }
 
-    /// So many bytes were read.
+    /// Counts bytes that were read.
     #[inline]
     pub fn count_read(&self, bytes: usize, metrics: &WorkerMetrics) {
         metrics.reads.add(1);
@@ -135,7 +135,8 @@ impl Connection {
         self.session.info.count_input(bytes);
     }
 
-    /// The time of day was set, by so many milliseconds: what has passed before does not change with it.
+    /// Shifts the recorded times, since the time of day was set by so many milliseconds: the time that has passed
+    /// stays.
     pub fn set_clock(&mut self, by: i64) {
         self.active_at = self.active_at.after(by);
         self.session.info.active_at.store(self.active_at.0, Relaxed);
@@ -143,12 +144,12 @@ impl Connection {
         self.output.set_clock(by);
     }
 
-    /// Milliseconds of silence.
+    /// Returns the milliseconds of silence.
     pub fn silence(&self, now: UnixMs) -> i64 {
         now.since(self.active_at)
     }
 
-    /// Whether its client waits for what others do, and may be silent for as long as it likes.
+    /// Returns whether the client waits for others' actions, and may be silent for as long as it likes.
     pub fn listens(&self) -> bool {
         self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed)
     }
@@ -160,7 +161,7 @@ impl Connection {
         self.output.send(&mut self.socket, bytes, most, now)
     }
 
-    /// Sends a part of what waits, of about `most` bytes.
+    /// Sends a part of the unsent bytes, about `most` of them.
     pub fn flush(&mut self, most: usize, now: UnixMs) -> io::Result<()> {
         if self.output.flush(&mut self.socket, most, now)? {
             self.note_active(now);
@@ -168,78 +169,80 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends the unsent bytes, as far as the socket takes them.
     pub fn flush_all(&mut self) -> io::Result<()> {
         self.output.flush_all(&mut self.socket)
     }
 
-    /// Whether its peer is to read something, or was when that was looked at last.
+    /// Returns whether the peer is to read something, or was when that was looked at last.
     pub fn waits_for_peer(&self) -> bool {
         self.output.waits_for_peer() || self.chunked.is_running()
     }
 
-    /// Whether it is served after others: it asks for much, or for more than it reads.
+    /// Returns whether the connection is served after others: its client asks for much, or for more than it reads.
     #[inline]
     pub fn deprioritized(&self) -> bool {
         self.visits.is_deprioritized() || !self.output.unsent().is_empty()
     }
 
-    /// Whether it has more to read than it should. `patience`: that of its worker's connections.
+    /// Returns whether the client has more to read than it should. `patience`: the patience of its worker's
+    /// connections.
     #[inline]
     pub fn output_full(&self, now: UnixMs, patience: OutputPatience) -> bool {
         self.output.must_wait(now, patience)
     }
 
-    /// Whether a chunked command waits for the peer to read. A peer that does not is waited for, unless it has
-    /// something to say and may be unable to read before it has said it.
+    /// Returns whether a chunked command waits for the peer to read. A command waits for such a peer, unless the peer
+    /// has sent something and may be unable to read before its input has been taken.
     pub fn throttled(&self, now: UnixMs, patience: OutputPatience) -> bool {
         self.output.is_full() && (self.output_full(now, patience) || !self.socket.is_readable())
     }
 
-    /// Whether a throttled command may go on; it is throttled no more then.
+    /// Returns whether a throttled command may resume; it is throttled no more then.
     #[inline]
     pub fn wakes(&mut self, now: UnixMs, patience: OutputPatience) -> bool {
         self.chunked.is_running() && !self.throttled(now, patience) && self.chunked.wake()
     }
 
-    /// Whether a command has not ended: it is chunked, or waits, or is to be tried again.
+    /// Returns whether a command has not ended: it is chunked, or waits, or is to be retried.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.chunked.is_running() || self.waiting.is_busy()
     }
 
-    /// Whether commands must not run: one has not ended, or the connection ends, or too much is held.
+    /// Returns whether commands must not run: one has not ended, or the connection ends, or too much is held.
     #[inline]
     pub fn is_held(&self) -> bool {
         self.is_busy() || self.closing || self.leaving || self.output.has_much_held()
     }
 
-    /// Whether another worker may serve it from now on: it is between two commands, nothing for it lies with its worker
-    /// but its output, and nobody sends it messages by way of its worker.
+    /// Returns whether another worker may serve the connection from now on: it is between two commands, its worker has
+    /// nothing for it but its output, and no thread sends it messages by way of its worker.
     pub fn is_movable(&self) -> bool {
         !self.is_held() && !self.output.is_listed() && !self.session.is_told() && !self.socket.has_hung_up()
     }
 
-    /// Whether it may be served by another worker when this one is to end: so may who waits for a key, too, and who
-    /// tracks, which [is not worth it](Self::is_movable) otherwise.
+    /// Returns whether another worker may serve the connection when this one is to end: this includes a client that
+    /// waits for a key, or tracks, which [is not worth it](Self::is_movable) otherwise.
     pub fn may_leave(&self) -> bool {
         let is_held = self.chunked.is_running() || self.waiting.is_busy_here() || self.closing || self.leaving;
         let is_told = self.session.subscriptions.is_some() || self.session.info.monitor.load(Relaxed);
         !is_held && !self.output.has_held() && !self.output.is_listed() && !is_told && !self.socket.has_hung_up()
     }
 
-    /// Whether its requests may run now.
+    /// Returns whether the connection's requests may run now.
     #[inline]
     pub fn may_run(&self, now: UnixMs, patience: OutputPatience) -> bool {
         !self.is_held() && !self.output_full(now, patience)
     }
 
-    /// Whether a reply is being written, or is on its way here from the thread that ended a wait: pushes come after it.
+    /// Returns whether a reply is being written, or is on its way here from the thread that ended a wait: pushes come
+    /// after it.
     pub fn owes_reply(&self) -> bool {
         self.chunked.is_running() || self.waiting.is_served()
     }
 
-    /// Gives back room for input that was not needed lately.
+    /// Frees room for input that was not needed lately.
     pub fn shrink_input(&mut self, now: UnixMs, metrics: &WorkerMetrics) {
         if self.input.has_room() {
             self.input.shrink(self.silence(now) > INPUT_IDLE);

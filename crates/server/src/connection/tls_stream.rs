@@ -1,11 +1,11 @@
 //! A client's socket with TLS: read and written like any other.
 //!
-//! **Reading.** What has come and is not taken is never forgotten: as long as there may be some,
-//! [`may_have_more`](TlsStream::may_have_more) says so, and the poll need not tell of it again.
+//! **Reading.** Bytes that have come and are not taken are never forgotten: as long as there may be some,
+//! [`may_have_more`](TlsStream::may_have_more) returns true, and the poll need not report them again.
 //!
 //! **Writing.** Bytes count as written when the socket has all of their records. A socket that takes a part leaves the
-//! rest of the records here, and the caller with the same bytes: it offers them again, as it would those that a plain
-//! socket did not take. So what is unsent is known to the connection's output alone, with its limits.
+//! rest of the records here, and the caller with the same bytes: it offers them again, as it would bytes that a plain
+//! socket did not take. So only the connection's output knows the unsent bytes, with their limits.
 
 use cinnabar_tls::records::{RECORD_MAX, Records, sealed_max};
 use mio::net::TcpStream;
@@ -19,7 +19,7 @@ const SEAL_MAX: usize = 4 * RECORD_MAX;
 /// Bytes that are read at a time, at least and at most.
 const READ_MIN: usize = 4 << 10;
 const READ_MAX: usize = 64 << 10;
-/// What a connection with TLS begins with: the type of a record of the handshake.
+/// First byte of a connection with TLS: the type of a record of the handshake.
 const HANDSHAKE: u8 = 22;
 
 thread_local! {
@@ -32,54 +32,54 @@ thread_local! {
 pub struct TlsStream {
     tcp: TcpStream,
     records: Records,
-    /// Of the sealed records, what has gone.
+    /// Bytes of the sealed records that have gone.
     went: usize,
     /// Plaintext of the sealed records that the caller still offers.
     claimed: usize,
-    /// The socket, or what was read of it, may have more.
+    /// Whether the socket, or bytes read from it, may have more.
     more: bool,
-    /// The peer has begun as TLS does.
+    /// Whether the peer has begun as TLS does.
     speaks_tls: bool,
 }
 
 impl TlsStream {
-    /// Of a socket on which nothing has been read.
+    /// Wraps a socket on which nothing has been read.
     pub fn new(tcp: TcpStream, settings: Arc<ServerConfig>) -> Result<TlsStream, Error> {
         let records = Records::new(settings)?;
         Ok(TlsStream { tcp, records, went: 0, claimed: 0, more: true, speaks_tls: false })
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
 
-    /// The socket, to be registered.
+    /// Returns the socket, for its registration.
     pub fn tcp_mut(&mut self) -> &mut TcpStream {
         &mut self.tcp
     }
 
-    /// The certificate that the peer has shown.
+    /// Returns the certificate that the peer has shown.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.records.peer_certificate()
     }
 
-    /// Bytes of memory of its buffers.
+    /// Returns the bytes of memory of the socket's buffers.
     pub fn memory(&self) -> usize {
         self.records.memory()
     }
 
-    /// Whether a read may find something without word from the poll.
+    /// Returns whether a read may find something without an event of the poll.
     pub fn may_have_more(&self) -> bool {
         self.more
     }
 
-    /// Whether records wait for the socket to take them.
+    /// Returns whether records wait for the socket to take them.
     pub fn has_sealed(&self) -> bool {
         !self.records.sealed.is_empty()
     }
 
-    /// Goes on with the handshake as far as the socket goes; true when it is done.
+    /// Continues the handshake as far as the socket goes; true when it is done.
     pub fn shake_hands(&mut self) -> io::Result<bool> {
         loop {
             let is_flushed = self.flush()?;
@@ -100,7 +100,7 @@ impl TlsStream {
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
         let kept = self.records.take_plain(to);
         if kept > 0 {
-            // The poll may have told of more in the socket meanwhile.
+            // The poll may have reported more in the socket meanwhile.
             self.more = true;
             return Ok(Some(kept));
         }
@@ -119,8 +119,8 @@ impl TlsStream {
         }
     }
 
-    /// Reads at most `most` bytes of records once, and opens those that are whole. None when nothing has arrived; zero
-    /// bytes of plaintext say nothing about the end.
+    /// Reads at most `most` bytes of records once, and opens the complete ones. None when nothing has arrived; zero
+    /// bytes of plaintext do not mean the end.
     fn read_records(&mut self, to: &mut [u8], most: usize) -> io::Result<Option<usize>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let kept = self.records.partial().len();
@@ -138,7 +138,7 @@ impl TlsStream {
             self.speaks_tls |= scratch[0] == HANDSHAKE;
             let opened = self.records.open(&mut scratch[..kept + read], to);
             self.more |= self.records.has_plain();
-            // Who speaks something else is told nothing.
+            // A peer that speaks something else gets no answer.
             if self.speaks_tls && (opened.is_err() || !self.records.is_handshaking()) {
                 self.flush()?;
             }
@@ -163,7 +163,7 @@ impl TlsStream {
                 scratch.resize(most, 0);
             }
             let (plain, sealed) = self.seal(pieces, scratch)?;
-            // What the protocol itself has to say goes first.
+            // Records of the protocol itself go first.
             if !self.flush()? {
                 self.keep(&scratch[..sealed], plain);
                 return Ok(None);
@@ -195,7 +195,7 @@ impl TlsStream {
         Ok((plain, sealed))
     }
 
-    /// Records that the socket did not take, of bytes that will be offered again.
+    /// Retains records that the socket did not take, of bytes that will be offered again.
     fn keep(&mut self, sealed: &[u8], plain: usize) {
         self.records.sealed.extend_from_slice(sealed);
         self.claimed = plain;
@@ -217,7 +217,7 @@ impl TlsStream {
 }
 
 impl Drop for TlsStream {
-    /// The peer is told that all has been sent, if the socket takes that.
+    /// Notifies the peer that all has been sent, if the socket takes that.
     fn drop(&mut self) {
         let mut record = [0; sealed_max(2, 1)];
         if !self.records.is_handshaking()
@@ -229,7 +229,7 @@ impl Drop for TlsStream {
     }
 }
 
-/// Repeats what a signal interrupted, and tells "not now" from failure.
+/// Repeats an operation that a signal interrupted, and distinguishes "not now" from failure.
 pub(super) fn retry(mut io: impl FnMut() -> io::Result<usize>) -> io::Result<Option<usize>> {
     loop {
         match io() {

@@ -1,36 +1,36 @@
-//! When a connection is served: whether it stands in its worker's queue, and whether behind others; and what its visits
-//! took.
+//! When a connection is served: whether it is in its worker's queue, and whether behind others; and the time that its
+//! visits took.
 
-/// For so many visits a connection is deprioritized. The end of a long pipeline is short, and the next one begins at
+/// Visits for which a connection is deprioritized. The end of a long pipeline is short, and the next one begins at
 /// once.
 const DEPRIORITIZED_VISITS: u8 = 8;
-/// What a visit takes besides its commands, to read and to write, in nanoseconds.
+/// Nanoseconds of a visit besides its commands, to read and to write.
 const VISIT_NANOS: u64 = 5_000;
 
 /// A connection's visits by its worker.
 #[derive(Debug)]
 pub struct Visits {
-    /// For how many visits more it is served after others: it sent much lately, or ran for long, or has never been
-    /// served.
+    /// Further visits for which the connection is served after others: it sent much lately, or ran for long, or has
+    /// never been served.
     deprioritized: u8,
-    /// It got much in this tick: the rest of its commands waits for the next one.
+    /// Whether it got much in this tick: the rest of its commands waits for the next one.
     has_enough: bool,
-    /// It stands in its worker's queue already.
+    /// Whether it is in its worker's queue already.
     enqueued: bool,
     /// Nanoseconds that its visits have taken, about, since its worker last asked.
     nanos: u64,
 }
 
 impl Default for Visits {
-    /// Of a new connection: deprioritized until it has shown that it is not one of those that come, talk nonsense and
-    /// go.
+    /// Creates the visits of a new connection: deprioritized until it has shown that it is none that connects, sends
+    /// nonsense and leaves.
     fn default() -> Visits {
         Visits { deprioritized: 1, has_enough: false, enqueued: false, nanos: 0 }
     }
 }
 
 impl Visits {
-    /// A visit begins: it stands in no queue any more.
+    /// Begins a visit: the connection is in no queue any more.
     #[inline]
     pub fn begin(&mut self) {
         self.enqueued = false;
@@ -38,34 +38,35 @@ impl Visits {
         self.nanos += VISIT_NANOS;
     }
 
-    /// Commands have run for so long.
+    /// Adds time for which commands have run.
     #[inline]
     pub fn count_commands(&mut self, nanos: u64) {
         self.nanos += nanos;
     }
 
-    /// About how many nanoseconds its visits have taken since this was asked last.
+    /// Returns about how many nanoseconds its visits have taken since the last call.
     pub fn take_nanos(&mut self) -> u64 {
         std::mem::take(&mut self.nanos)
     }
 
-    /// It has something to do. True if it is to be put into the queue, in which it did not stand.
+    /// Records that the connection has something to do. True if it is to be put into the queue, where it was not
+    /// before.
     #[inline]
     pub fn enqueue(&mut self) -> bool {
         !std::mem::replace(&mut self.enqueued, true)
     }
 
-    /// Whether it stands in its worker's queue.
+    /// Returns whether it is in its worker's queue.
     pub fn is_enqueued(&self) -> bool {
         self.enqueued
     }
 
-    /// It asks for much: it is served after others from now on.
+    /// Deprioritizes a connection that asks for much: it is served after others from now on.
     pub fn deprioritize(&mut self) {
         self.deprioritized = DEPRIORITIZED_VISITS;
     }
 
-    /// Something was read from it; `is_much`: more than others send.
+    /// Records that something was read; `is_much`: more than others send.
     #[inline]
     pub fn count_read(&mut self, is_much: bool) {
         match is_much {
@@ -74,18 +75,18 @@ impl Visits {
         }
     }
 
-    /// Whether it is served after others for what it asked for.
+    /// Returns whether it is served after others because of its demand.
     #[inline]
     pub fn is_deprioritized(&self) -> bool {
         self.deprioritized > 0
     }
 
-    /// It got as much as one may get in a tick.
+    /// Records that it got as much as a connection may get in a tick.
     pub fn set_enough(&mut self) {
         self.has_enough = true;
     }
 
-    /// Whether the rest of its commands waits for the next tick.
+    /// Returns whether the rest of the commands waits for the next tick.
     #[inline]
     pub fn has_enough(&self) -> bool {
         self.has_enough

@@ -1,4 +1,4 @@
-//! What a connection's next command waits for: the present one has not ended, or could not begin.
+//! Reasons for which a connection's next command waits: the present one has not ended, or could not begin.
 //!
 //! | | ends with |
 //! |---|---|
@@ -14,7 +14,7 @@
 use engine::clients::waiters::Ticket;
 use std::sync::Arc;
 
-/// What a connection waits for.
+/// Events that a connection waits for.
 #[derive(Default)]
 pub struct Waiting {
     blocked: Option<Arc<Ticket>>,
@@ -26,29 +26,29 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether commands must not run.
+    /// Returns whether commands must not run.
     #[inline]
     pub fn is_busy(&self) -> bool {
         self.is_waiting() || self.apart || self.delayed || self.forwarded || self.metered
     }
 
-    /// Whether a command waits for what others do.
+    /// Returns whether a command waits for others' actions.
     #[inline]
     pub fn is_waiting(&self) -> bool {
         self.blocked.is_some() || self.postponed
     }
 
-    /// Whether it waits for something that its worker does.
+    /// Returns whether the connection waits for an action of its worker.
     pub fn is_busy_here(&self) -> bool {
         self.postponed || self.apart || self.delayed || self.forwarded || self.metered
     }
 
-    /// The command waits with this ticket.
+    /// Blocks the command with this ticket.
     pub fn block(&mut self, ticket: Arc<Ticket>) {
         self.blocked = Some(ticket);
     }
 
-    /// The ticket that its command waits with.
+    /// Returns the ticket that its command waits with.
     pub fn ticket(&self) -> Option<&Arc<Ticket>> {
         self.blocked.as_ref()
     }
@@ -58,7 +58,7 @@ impl Waiting {
         self.blocked.take()
     }
 
-    /// The wait with this ticket has ended. False if it is another one that the connection waits with, or none.
+    /// Ends the wait with this ticket. False if the connection waits with another ticket, or with none.
     pub fn unblock(&mut self, ticket: &Arc<Ticket>) -> bool {
         let is_it = self.blocked.as_ref().is_some_and(|blocked| Arc::ptr_eq(blocked, ticket));
         if is_it {
@@ -67,57 +67,57 @@ impl Waiting {
         is_it
     }
 
-    /// Whether a reply is on its way here from the thread that ended the wait.
+    /// Returns whether a reply is on its way here from the thread that ended the wait.
     pub fn is_served(&self) -> bool {
         self.blocked.as_ref().is_some_and(|ticket| !ticket.is_waiting())
     }
 
-    /// Its first request waits for the end of a pause.
+    /// Makes the first request wait for the end of a pause.
     pub fn postpone(&mut self) {
         self.postponed = true;
     }
 
-    /// Whether its first request waits for the end of a pause.
+    /// Returns whether the first request waits for the end of a pause.
     pub fn is_postponed(&self) -> bool {
         self.postponed
     }
 
-    /// The pause has ended.
+    /// Records that the pause has ended.
     pub fn end_postponement(&mut self) {
         self.postponed = false;
     }
 
-    /// Its first request is run again a little later.
+    /// Makes the first request run again a little later.
     pub fn delay(&mut self) {
         self.delayed = true;
     }
 
-    /// Its first request is run again now. False if it was not delayed.
+    /// Makes the first request run again now. False if it was not delayed.
     pub fn end_delay(&mut self) -> bool {
         std::mem::take(&mut self.delayed)
     }
 
-    /// Its user has used up its quota for now, or not any more. True if that was so before.
+    /// Sets whether the user has used up its quota for now. Returns the value before.
     pub fn set_metered(&mut self, metered: bool) -> bool {
         std::mem::replace(&mut self.metered, metered)
     }
 
-    /// Other nodes are asked for it, or have answered all that they were asked.
+    /// Sets whether other nodes still have requests of the connection to answer.
     pub fn set_forwarded(&mut self, forwarded: bool) {
         self.forwarded = forwarded;
     }
 
-    /// Whether other nodes are asked for it.
+    /// Returns whether other nodes have requests of the connection to answer.
     pub fn is_forwarded(&self) -> bool {
         self.forwarded
     }
 
-    /// Whether its command runs apart from it.
+    /// Returns whether the connection's command runs apart.
     pub fn is_apart(&self) -> bool {
         self.apart
     }
 
-    /// Its command runs apart from it, or does not any more.
+    /// Sets whether the connection's command runs apart from it.
     pub fn set_apart(&mut self, apart: bool) {
         self.apart = apart;
     }

@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// The connection's command waits from now on.
+    /// Blocks the connection's command from now on.
     pub fn block(&mut self, token: usize, ticket: Arc<Ticket>) {
         self.wait_timeouts.add(WaitTimeout::of(&ticket));
         self.connections[token].waiting.block(ticket);
     }
 
-    /// The wait has ended, with this reply. The connection may have gone meanwhile.
+    /// Ends the wait with this reply. The connection may have gone meanwhile.
     pub fn unblock(&mut self, ticket: &Arc<Ticket>, reply: &[u8]) {
         let token = ticket.client.token.load(Relaxed);
         self.wait_timeouts.remove(WaitTimeout::of(ticket));
@@ -32,7 +32,7 @@ impl Worker {
         let session = &mut connection.session;
         session.logged_at = session.logged_at.max(ticket.request().logged_at());
         if ticket.request().tells_of_data() {
-            // It may be the change of a client that served this one.
+            // The change of another client may have served this one.
             session.seen_to = self.shared.engine.change_log().appended();
             session.has_looked = true;
         }
@@ -47,7 +47,7 @@ impl Worker {
         self.enqueue(token);
     }
 
-    /// The client is another worker's by now, or on its way here, if there is still such a client.
+    /// Sends the reply on: the client, if it still exists, is another worker's by now, or on its way here.
     #[cold]
     fn send_on(&self, ticket: &Arc<Ticket>, reply: &[u8]) {
         if self.shared.engine.clients().get(ticket.client.id).is_some() {
@@ -61,7 +61,7 @@ impl Worker {
         let now = clock::nanos().ms();
         while let Some((token, arrival)) = self.wait_timeouts.take_due(now) {
             let ticket = self.connections.get(token).and_then(|connection| connection.waiting.ticket().cloned());
-            // One that has been served meanwhile gets its reply by message.
+            // A client that has been served meanwhile gets its reply by message.
             if let Some(ticket) = ticket.filter(|ticket| ticket.arrival == arrival && ticket.finish()) {
                 self.unblock(&ticket, &ticket.request().timeout_reply());
             }
@@ -78,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Those that waited for the end of a pause try again.
+    /// Retries the commands that waited for the end of a pause.
     pub fn release_postponed(&mut self) {
         let postponed = self.connections.iter().filter(|(_, connection)| connection.waiting.is_postponed());
         let postponed: Vec<usize> = postponed.map(|(token, _)| token).collect();
@@ -90,7 +90,7 @@ impl Worker {
         }
     }
 
-    /// Tries again what a script's locks stood in the way of.
+    /// Retries the commands that a script's locks blocked.
     pub fn retry_delayed(&mut self, now: Now) {
         let Some(tokens) = self.retries.take_due(self.nanos()) else { return };
         for token in tokens {

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const SHOWN: usize = 64;
 
 impl Worker {
-    /// Ends a connection that has too much to read. It gets none of it: what it has not read was a part of something.
+    /// Ends a connection that has too much to read. Its unsent bytes are dropped: they may be the rest of a reply.
     #[cold]
     pub fn end_slow_reader(&mut self, token: usize, more: usize, how: &str, now: UnixMs) {
         let Some(connection) = self.connections.get_mut(token) else { return };
@@ -62,7 +62,7 @@ impl Worker {
         true
     }
 
-    /// Disconnects the largest clients, whosever they are, until all of them together are within the limit.
+    /// Disconnects the largest clients, of any worker, until all of them together are within the limit.
     #[inline]
     pub fn evict_clients(&mut self, now: UnixMs) {
         let limit = self.settings.clients.total;
@@ -91,14 +91,14 @@ impl Worker {
             log::notice(format_args!("Evicting client: {}", described(&self.shared.engine, &client, now)));
             self.metrics().evicted_clients.add(1);
             if client.worker.load(Relaxed) == self.index {
-                // Its memory is wanted now.
+                // The client's memory is wanted now.
                 self.close_client(client.id);
             }
         }
     }
 
-    /// Every tick: which of those that wait for their peers have been above a soft limit for too long, and whose first
-    /// reply buffers do not fit any more.
+    /// Ends connections that wait for their peers and have been above a soft limit for too long, and resizes first
+    /// reply buffers that no longer fit; called every tick.
     pub fn enforce_output_limits(&mut self, waiting: &[usize], now: UnixMs) {
         let buffers = &self.shared.engine.clients().reply_buffers;
         let (connections, limits) = (&mut self.connections, &self.settings.clients);

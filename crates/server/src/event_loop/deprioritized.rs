@@ -1,4 +1,4 @@
-//! Serving connections after others: those that ask for much, and chunked commands.
+//! Serving connections after others: connections that ask for much, and chunked commands.
 //! [`Fairness`](crate::schedule::fairness::Fairness) says which, and for how long.
 
 use crate::connection::chunked::ChunkedCommand;
@@ -9,8 +9,8 @@ use engine::propagation::effects::Garbage;
 use engine::time::Nanos;
 
 impl Worker {
-    /// Serves those that ask for much, one after the other, for as long as they may together take. `after_others`:
-    /// another connection has been served before them in this tick.
+    /// Serves connections that ask for much, one after the other, within the time that they may take together.
+    /// `after_others`: another connection has been served before them in this tick.
     pub fn serve_deprioritized(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
         let began = self.nanos();
         if after_others {
@@ -66,7 +66,7 @@ impl Worker {
         let (rests, is_cut_off) =
             (!done && work.rests(), connection.session.is_cut_off || lapses != engine.cluster().lapses());
         if is_cut_off {
-            // It may hold a collection that is no key's any more.
+            // The work may hold a collection that no key has any more.
             engine.host().free(vec![Garbage::Work(Box::new(work))]);
             connection.abort();
         } else if done {
@@ -76,7 +76,7 @@ impl Worker {
             connection.chunked.go_on(ChunkedCommand { work, command, replied, lapses });
         }
         if rests {
-            // It goes on with the next look at those that wait for their peers.
+            // The command resumes when connections that wait for their peers are next looked at.
             connection.chunked.throttle();
         }
         self.note_reply(token, start);

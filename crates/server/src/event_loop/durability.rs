@@ -1,24 +1,24 @@
 //! Writing the log before replies, and replies that wait until it is kept: by the disk, by replicas, or by both.
 //!
 //! ```text
-//!   everysec, no   commands ran - what they changed is written - replies are sent
-//!   always         commands ran - it is synced, too - replies are sent                                  where that is quick
-//!                  commands ran - replies are kept with the log's offset .... durable up to there: they are sent
-//!                                                                        .... it cannot be written: all are sent but
-//!                                                                             those of clients whose own writes wait
-//!   replicas       commands ran - replies are kept with the log's offset .... replicas have it: they are sent
+//!   everysec, no   commands ran - their changes are written - replies are sent
+//!   always         commands ran - they are synced, too - replies are sent                          if that is quick
+//!                  commands ran - replies are held with the log's offset .... durable up to there: they are sent
+//!                                                                        .... no log can be written: all are sent but
+//!                                                                             to clients whose own writes wait
+//!   replicas       commands ran - replies are held with the log's offset .... replicas have it: they are sent
 //!                                                                        .... for too long: errors are sent
 //! ```
 //!
-//! Where replies are kept these are also those of commands that only read: what they saw may not be durable yet. A
-//! client waits for its own last change and for the last change in the shards that it has read, and for nothing else
-//! that was appended meanwhile. Once it is known that the log cannot be written, only clients wait that have written
-//! what may be lost: how that ended is open until the disk takes it. A connection that has kept replies gets later
-//! ones after these, and what those wait for includes what the earlier ones do.
+//! Held replies include replies of commands that only read: the data they show may not be durable yet. A client waits
+//! for its own last change and for the last change in the shards that it has read, and for nothing else that was
+//! appended meanwhile. Once it is known that the log cannot be written, only clients wait whose own writes may be lost:
+//! the outcome of those writes is open until the disk takes them. A connection with held replies gets later ones after
+//! these, and the later ones wait for at least as much.
 //!
-//! **What is kept is limited.** It counts as its client's output, and a client with much of it runs no more commands;
-//! and while the log is far behind, no client writes ([`regulate`]), which also limits those that want no replies.
-//! Who waits for replicas waits for `acknowledge-timeout`, and no longer than the server leads.
+//! **Held replies are limited.** Their bytes count as the client's output, and a client with much of it runs no more
+//! commands; and while the log is far behind, no client writes ([`regulate`]), which also limits clients that want no
+//! replies. A client that waits for replicas waits for `acknowledge-timeout`, and no longer than the server leads.
 
 use crate::aof::durable_replies::{HeldReplies, HeldReply};
 use crate::aof::kept_log::KeptLog;
@@ -40,12 +40,12 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 const MILLISECOND: u64 = 1_000_000;
 
 impl Worker {
-    /// To be called before replies are sent: what their commands changed is written, or they are held.
+    /// Writes the changes of commands to the log before their replies are sent, or holds the replies.
     pub fn log_before_replies(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let engine = &*shared.engine;
         let seen_to = self.seen_to().max(std::mem::take(&mut self.unanswered_to));
-        // Who leads no more when replies go may have led when their commands ran.
+        // A server that is a replica when replies go may have led when their commands ran.
         let generation = engine.replication().generation();
         let has_changed = std::mem::replace(&mut self.generation, generation) != generation;
         let mut disk_is_behind = false;
@@ -67,7 +67,7 @@ impl Worker {
         }
     }
 
-    /// The log's length after the last change that the replies of this tick can tell of.
+    /// Returns the log's length after the last change that the replies of this tick can show.
     fn seen_to(&self) -> u64 {
         let sessions = self.replies.tokens().filter_map(|token| self.connections.get(token));
         sessions.map(|connection| connection.session.seen_to).max().unwrap_or(0)
@@ -90,8 +90,8 @@ impl Worker {
         self.metrics().log_nanos.add(self.nanos().since(began));
     }
 
-    /// Holds those of this tick's replies that may not go yet, and those behind others that are held. `asks`: clients
-    /// may wait for replicas; `has_changed`: whom the server follows, meanwhile.
+    /// Holds the replies of this tick that may not go yet, and replies behind others that are held. `asks`: clients may
+    /// wait for replicas; `has_changed`: the server has begun to follow another node, or to lead, meanwhile.
     fn hold_some(&mut self, asks: bool, has_changed: bool, now: Now) {
         let shared = Arc::clone(&self.shared);
         let kept = KeptLog::of(&shared.engine);
@@ -153,7 +153,7 @@ impl Worker {
             }
             self.durable_replies.push(held);
             self.shared.slot(self.index).awaits_durability.store(true, Relaxed);
-            // Who tells that more is kept looks whether a worker waits after it has said so.
+            // The thread that publishes durable offsets checks for waiting workers after it has published.
             fence(SeqCst);
             self.release_replies(now);
         }
@@ -162,7 +162,7 @@ impl Worker {
         }
     }
 
-    /// Sends what need not wait any more, and errors to those who have waited for replicas for too long.
+    /// Sends replies that need not wait any more, and errors to clients that have waited for replicas for too long.
     pub fn release_replies(&mut self, now: Now) {
         if self.durable_replies.is_empty() {
             return;
@@ -173,7 +173,7 @@ impl Worker {
         let generation = shared.engine.replication().generation();
         let time = self.nanos().0 / MILLISECOND;
         let patience = self.settings.acknowledge_timeout;
-        // What ran while the server led tells of nothing that it could still promise.
+        // Commands that ran while the server led show nothing that it could still promise.
         let on_disk = |reply: &HeldReply| kept.is_on_disk(reply.seen_to, reply.logged_at);
         let overdue = self.durable_replies.take_overdue(|held| held.generation != generation, on_disk);
         self.send_open(&overdue, now);

@@ -5,15 +5,15 @@
 //!   worker B   on its table, registered -> looked at once, since something may have come meanwhile
 //! ```
 //!
-//! **What moves along**: input that has not run, parsed or not, an argument that is being received, output that the
-//! socket has not taken, a transaction and watched keys, the memory that it counts for. **What does not move**: who
-//! has a chunked command or replies that wait for the log; and subscribers and monitors, whose messages go by way of
-//! their worker. Who waits for a key or tracks moves only from a worker that is on its way out.
+//! **Moved along**: input that has not run, parsed or not, an argument that is being received, output that the socket
+//! has not taken, a transaction and watched keys, the memory that the client counts for. **Not moved**: clients with a
+//! chunked command or with replies that wait for the log; and subscribers and monitors, whose messages go by way of
+//! their worker. A client that waits for a key or tracks moves only from a worker that is on its way out.
 //!
-//! **What is on its way to the client's old worker** is not lost. CLIENT KILL, eviction and changes of users end a
-//! client by way of the [list of clients](engine::clients::registry), and the new worker asks whether the client has
-//! ended when it has taken the connection in: one of the two sees the other. Invalidations, and what a blocked client
-//! has waited for, are sent on. Nothing else is sent to a client that can move.
+//! **Messages to the client's old worker** are not lost. CLIENT KILL, eviction and changes of users end a client by way
+//! of the [list of clients](engine::clients::registry), and the new worker asks whether the client has ended when it
+//! has taken the connection in: one of the two sees the other. Invalidations, and replies to blocked clients, are sent
+//! on. Nothing else is sent to a client that can move.
 
 use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
@@ -44,7 +44,7 @@ impl Worker {
         match self.load_balance.end_window(clock, busy) {
             BalanceStep::Rest => {}
             BalanceStep::Measure => self.connections.iter_mut().for_each(|(_, it)| _ = it.visits.take_nanos()),
-            // Who waits for this worker's clients to settle would miss those that leave.
+            // A thread that waits for this worker's clients to settle would miss clients that leave.
             BalanceStep::Give(_) if !self.barrier.is_empty() => {}
             BalanceStep::Give(loads) => {
                 let took = self.connections.iter_mut().map(|(token, connection)| MoveCandidate {
@@ -61,8 +61,8 @@ impl Worker {
         }
     }
 
-    /// While a script has this worker's thread for long: a worker with time serves the connection from now on, if there
-    /// is one and the connection may move. Its command that waits for a lock, or for the interpreter, is tried there.
+    /// Gives the connection to a worker with time while a script has this worker's thread for long, if there is such a
+    /// worker and the connection may move. A command that waits for a lock, or for the interpreter, is retried there.
     pub fn evacuate(&mut self, token: usize) -> bool {
         let (clock, worker) = (self.nanos(), self.shared.least_crowded());
         let goes_on = !self.shared.is_stuck(self.index, clock) || self.shared.is_stuck(worker, clock);
@@ -77,7 +77,7 @@ impl Worker {
         is_movable
     }
 
-    /// Another worker serves the connection from now on, which must be movable.
+    /// Gives the connection, which must be movable, to another worker.
     pub(super) fn hand_over(&mut self, token: usize, worker: usize) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if self.poller.deregister(connection.socket.stream()).is_err() {
@@ -88,13 +88,13 @@ impl Worker {
         self.wait_timeouts.remove(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.memory.end(self.metrics());
         connection.session.worker = worker;
-        // One that was ended meanwhile ends where it is taken in.
+        // A client that was ended meanwhile ends where its connection is taken in.
         self.shared.engine.clients().assign(&connection.session.info, worker);
         self.shared.reassign(self.index, worker);
         self.shared.post(worker, WorkerMessage::Handover(Box::new(connection)));
     }
 
-    /// Another thread has the connection from now on: that which serves replicas, or moves slots.
+    /// Gives the connection to the thread that serves replicas, or to the one that moves slots.
     pub fn give_to_replication(&mut self, token: usize) {
         let mut connection = self.connections.remove(token);
         let deregistered = self.poller.deregister(connection.socket.stream());
@@ -122,7 +122,7 @@ impl Worker {
         self.shared.replication.post(ReplicationMessage::Replica(Box::new(replica)));
     }
 
-    /// The thread that moves slots has the connection from now on, from which some come.
+    /// Gives the connection to the thread that moves slots.
     fn give_to_migration(&mut self, job: JobName, is_there: bool, connection: Connection) {
         let info = Arc::clone(&connection.session.info);
         if !is_there {
@@ -143,7 +143,8 @@ impl Worker {
         connection.session.info.token.store(token, Relaxed);
         self.wait_timeouts.add(connection.waiting.ticket().and_then(|ticket| WaitTimeout::of(ticket)));
         connection.moved_at = Some(clock);
-        // Served alone at first, as a new one: a list may have the token already, of one that had it before.
+        // The connection is served alone at first, like a new one: its token may still be on a list for an earlier
+        // connection.
         connection.visits = Visits::default();
         connection.socket.note(Readiness::new(true, false, false), false);
         let is_registered = self.poller.register(connection.socket.stream(), token).is_ok();

@@ -1,5 +1,4 @@
-//! What a worker does when timers are due: expiry, idle connections, connections that waited long enough for their
-//! peer.
+//! A worker's due work: expiry, idle connections, connections that waited long enough for their peer.
 
 use crate::connection::output_buffer::Resized;
 use crate::connection::state::Connection;
@@ -14,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const LAST_READ: i64 = 500;
 /// Keys that clients have a copy of and that are forgotten at a time, when there are too many.
 const FORGOTTEN_AT_ONCE: usize = 1000;
-/// Of how many connections the reply buffer of one is looked at in a tick, and of how many at least.
+/// A tick checks the reply buffer of one connection in this many, and of at least so many.
 const RESIZE_SHARE: usize = 20;
 const RESIZE_MIN: usize = 5;
 
@@ -26,7 +25,7 @@ impl Worker {
         let paused = self.shared.engine.are_timers_paused();
         self.expire(server, steady, paused);
         if self.timers.take_due(steady, self.settings.timer_interval) {
-            // The worker that hears of them may be busy.
+            // The worker that is notified of new connections may be busy.
             self.accept();
             commands::scripting::forget_flushed(&self.shared.engine);
             if self.index == 0 && !paused {
@@ -55,7 +54,7 @@ impl Worker {
         }
     }
 
-    /// Keys that have expired, and those that have to go for want of memory.
+    /// Expires keys whose time has come, and evicts keys for want of memory.
     fn expire(&mut self, server: Server, steady: SteadyMs, paused: bool) {
         let engine = &self.shared.engine;
         if paused {
@@ -68,7 +67,7 @@ impl Worker {
         self.timers.set_expires_more(more);
     }
 
-    /// What one worker does for all.
+    /// Does the work that one worker does for all.
     fn do_for_all(&mut self, now: UnixMs) {
         let engine = &self.shared.engine;
         let steady = engine.steady_now();
@@ -84,8 +83,8 @@ impl Worker {
         }
     }
 
-    /// Those go on that have waited long enough for their peer. Returns which wait for it, or did when it was looked at
-    /// last.
+    /// Wakes connections that have waited long enough for their peer. Returns the connections that wait for it, or did
+    /// when they were looked at last.
     fn wake_throttled(&mut self, now: UnixMs) -> Vec<usize> {
         let (mut unsent, mut throttled_count) = (0, 0);
         let mut waiting = Vec::new();
@@ -109,8 +108,7 @@ impl Worker {
         waiting
     }
 
-    /// Connections note the time of day of what they do: where that was set their notes go with it, before a turn
-    /// notes anything by the new one.
+    /// Shifts the recorded times of connections when the clock was set, before a turn records anything by the new one.
     #[inline]
     pub fn follow_clock(&mut self, now: Now, steady: Nanos) {
         let step = self.timers.clock_step(now.unix_ms(), steady.ms());
@@ -119,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Clients that were ended by others and do not read their last replies.
+    /// Closes clients that were ended by others and do not read their last replies.
     fn close_ended(&mut self, now: UnixMs) {
         let is_late = |it: &Connection| {
             it.is_closing() && it.session.info.has_ended() && !it.output.has_held() && it.silence(now) > LAST_READ
@@ -145,7 +143,7 @@ impl Worker {
         }
     }
 
-    /// The first reply buffers of some connections follow what their clients need: all are looked at once a second, or
+    /// Fits the first reply buffers of some connections to their clients' need: all are looked at once a second, or
     /// five a tick if that is more.
     pub fn resize_reply_buffers(&mut self, now: UnixMs) {
         let peak_reset_time = self.shared.engine.clients().reply_buffers.peak_reset_time.load(Relaxed);

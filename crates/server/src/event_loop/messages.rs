@@ -1,4 +1,4 @@
-//! What other threads tell a worker.
+//! Messages that other threads send to a worker.
 
 use crate::connection::socket::SocketStream;
 use crate::connection::state::Connection;
@@ -40,7 +40,7 @@ impl Worker {
         }
     }
 
-    /// Takes those messages that need not wait for the end of a script.
+    /// Takes the messages that need not wait for the end of a script.
     pub fn take_messages_in_script(&mut self, now: Now) {
         self.barrier.release();
         while let Some(message) = self.inbox.take() {
@@ -53,7 +53,7 @@ impl Worker {
                 WorkerMessage::Reply { .. } if self.shared.engine.scripts().is_long() => {
                     self.take_message(message, now);
                 }
-                // No thread is to wait for a script in silence.
+                // A thread must not wait for a script without an answer.
                 WorkerMessage::Settle { left } => _ = left.fetch_sub(1, Release),
                 WorkerMessage::Stop => {
                     self.shared.engine.scripts().busy().iter().for_each(|running| running.run.end_anyway());
@@ -89,7 +89,7 @@ impl Worker {
         }
     }
 
-    /// Ends the connections whose users may not listen any more to what they listen to.
+    /// Ends the connections of subscribers that have lost the right to their channels.
     fn follow_rights(&mut self, changes: &[UserChange]) {
         let clients: Vec<Arc<ClientInfo>> = {
             let listens = self.connections.iter().filter(|(_, it)| !it.is_closing() && it.listens());
@@ -102,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Subscribers of channels in slots that another node has are told that they are none any more.
+    /// Unsubscribes clients from the channels in slots that another node has, and notifies them.
     fn leave_slots(&mut self, slots: &SlotSet) {
         for (token, connection) in &mut self.connections {
             let (session, protocol) = (&mut connection.session, connection.protocol);
@@ -122,7 +122,8 @@ impl Worker {
         if self.poller.register(&mut stream, token).is_err() {
             return self.shared.forget(self.index, client);
         }
-        // Not the worker's copy: a client that set the password was told OK before this worker's tick may end.
+        // The users' own flag is read, not the worker's copy: a client that set the password may get OK before this
+        // tick ends.
         let mut session = Session::connected(info, !engine.users().asks());
         session.token = token;
         session.patience = LockTimeout::Short;
@@ -133,7 +134,7 @@ impl Worker {
         session.info.token.store(token, Relaxed);
         match login {
             Login::Certificate(users) => connection::use_certificate(engine, &mut session, users, now),
-            // The socket goes with its registration.
+            // The socket is dropped with its registration.
             Login::User(name) if !connection::use_known_user(engine, &mut session, name) => {
                 return self.shared.forget(self.index, client);
             }

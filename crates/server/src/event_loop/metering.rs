@@ -3,7 +3,8 @@
 use crate::event_loop::worker::Worker;
 
 impl Worker {
-    /// How many requests of the connection may run now. Where none may, it goes on when its user may use more.
+    /// Returns how many requests of the connection may run now. At zero the connection resumes when its user may use
+    /// more.
     #[inline]
     pub fn allowance(&mut self, token: usize) -> usize {
         let connection = &mut self.connections[token];
@@ -31,14 +32,14 @@ impl Worker {
         }
     }
 
-    /// Those go on whose users may use more again.
+    /// Resumes connections whose users may use more again.
     pub fn end_metered(&mut self) {
         if self.metered.next().is_none() {
             return;
         }
         let now = self.nanos().us();
         while let Some(token) = self.metered.take_due(now) {
-            // Another connection may have the token by now: then it asks again.
+            // Another connection may have the token by now; it asks again.
             if self.connections.get_mut(token).is_some_and(|connection| connection.waiting.set_metered(false)) {
                 self.enqueue(token);
             }

@@ -1,12 +1,12 @@
-//! What a worker's thread does: tick after tick, each a batch of requests of the connections that it owns.
+//! The loop of a worker's thread: tick after tick, each a batch of requests of the connections that it owns.
 //!
 //! ```text
 //!   worker.rs        the loop: poll, tick, housekeeping
 //!   tick.rs          read, run, write;   deprioritized.rs  the same for connections that are served after others
-//!   replies.rs push.rs durability.rs     what goes out, and when
+//!   replies.rs push.rs durability.rs     output, and when it is sent
 //!   handover.rs retirement.rs            connections that another worker is to serve
-//!   proxy_links.rs   what other nodes of a cluster are asked for clients
-//!   metering.rs      connections that have used up what their users may use for now
+//!   proxy_links.rs   requests of clients to other nodes of a cluster
+//!   metering.rs      connections whose users have used up their quota for now
 //!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
 //! ```
 //!

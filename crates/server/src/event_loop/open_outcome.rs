@@ -1,5 +1,5 @@
-//! What a client is told in the place of replies that have waited for too long: whether what they tell of is kept is
-//! open.
+//! The errors that a client gets in the place of replies that have waited for too long: it is open whether the writes
+//! that they confirm are kept.
 
 use resp::reply_value::{Decoder, Value};
 use resp::{Protocol, Reply};
@@ -8,8 +8,8 @@ use resp::{Protocol, Reply};
 pub const TEXT: &str = "UNACKNOWLEDGED Not enough replicas have confirmed what this tells of. The outcome is open: it may be \
                     kept or lost";
 
-/// The same number of errors as there are replies in `bytes`, and the messages between them; and that number. None: it
-/// is not known how many there are, as with a part of a reply.
+/// Returns as many errors as there are replies in `bytes`, and the messages between them; and the number of errors.
+/// None: it is not known how many there are, as with a part of a reply.
 pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<(Vec<u8>, usize)> {
     let mut told = Reply::new(Vec::new(), protocol);
     let (mut rest, mut errors) = (bytes, 0);
@@ -40,7 +40,7 @@ pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<(Vec<u8>, usize)> 
     Some((told.take(), errors))
 }
 
-/// Bytes of the book protocol's reply at the beginning.
+/// Returns the length of the book protocol's reply at the beginning.
 fn book_frame(bytes: &[u8]) -> Option<usize> {
     let (total, _) = bytes.split_first_chunk()?;
     usize::try_from(u32::from_le_bytes(*total)).ok()?.checked_add(4)

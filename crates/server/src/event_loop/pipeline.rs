@@ -1,10 +1,10 @@
-//! What a worker needs to get from bytes to commands: memory that is kept from one tick to the next.
+//! A worker's memory on the way from bytes to commands, retained from one tick to the next.
 
 use commands::batch::Batch;
 use commands::batch::command_cache::CommandCache;
 use commands::batch::prefetch::Prefetcher;
 
-/// The arena: what a tick reads before it runs anything.
+/// Bytes of the arena, which takes all that a tick reads before it runs anything.
 const ARENA: usize = 256 << 10;
 /// Room for arguments of commands that a worker keeps between two ticks.
 const SPANS_KEPT: usize = 16 << 10;
@@ -49,19 +49,19 @@ impl Pipeline {
         self.batch = batch.renewed();
     }
 
-    /// What asks for memory before commands need it.
+    /// Returns the prefetcher, which asks for memory before commands need it.
     #[inline]
     pub fn prefetcher(&mut self) -> &mut Prefetcher {
         &mut self.prefetcher
     }
 
-    /// The commands that came last.
+    /// Returns the commands that came last.
     #[inline]
     pub fn command_cache(&mut self) -> &mut CommandCache {
         &mut self.command_cache
     }
 
-    /// Gives back what a large batch has needed.
+    /// Frees the memory that a large batch has needed.
     pub fn give_back_room(&mut self) {
         self.batch.give_back_room(SPANS_KEPT);
     }

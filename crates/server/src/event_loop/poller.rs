@@ -1,4 +1,4 @@
-//! What a worker waits for: its sockets, its mailbox, new connections.
+//! A worker's sources of events: its sockets, its mailbox, new connections.
 
 use crate::connection::peer_socket::Peer;
 use crate::connection::socket::{Readiness, SocketStream};
@@ -9,7 +9,7 @@ use mio::{Events, Poll, Token};
 use std::io;
 use std::time::Duration;
 
-/// Something has happened.
+/// An event that a worker waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PollEvent {
     /// There are messages from other threads.
@@ -31,33 +31,33 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Of this poll, with which the worker's mailbox is registered.
+    /// Wraps this poll, with which the worker's mailbox is registered.
     pub fn new(poll: Poll) -> Poller {
         Poller { poll }
     }
 
-    /// The poll, for another thread.
+    /// Returns the poll, for another thread.
     pub fn into_poll(self) -> Poll {
         self.poll
     }
 
-    /// Events of the socket are told from now on, each change once.
+    /// Reports events of the socket from now on, each change once.
     pub fn register(&self, stream: &mut SocketStream, token: usize) -> io::Result<()> {
         stream.register(self.poll.registry(), Token(token))
     }
 
-    /// Events of the socket are not told any more.
+    /// Reports no events of the socket any more.
     pub fn deregister(&self, stream: &mut SocketStream) -> io::Result<()> {
         stream.deregister(self.poll.registry())
     }
 
-    /// The same of a connection to another node.
+    /// Reports events of a connection to another node from now on.
     pub fn register_link(&self, peer: &mut Peer, link: ProxyLink) -> io::Result<()> {
         let number = usize::try_from(link.0).map_err(io::Error::other)?;
         peer.register(self.poll.registry(), Token(LINKS | number))
     }
 
-    /// Waits until something happens, for `time` at most. False if a signal came: then nothing is told.
+    /// Waits until something happens, for `time` at most. False if a signal came: then no event is reported.
     pub fn wait(&mut self, events: &mut Events, time: Duration) -> io::Result<bool> {
         match self.poll.poll(events, Some(time)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
@@ -66,7 +66,7 @@ impl Poller {
     }
 }
 
-/// What has happened.
+/// Returns the events that have happened.
 #[inline]
 pub fn told(events: &Events) -> impl Iterator<Item = PollEvent> {
     events.iter().map(|event| match event.token() {

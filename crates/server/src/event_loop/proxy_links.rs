@@ -1,9 +1,9 @@
-//! What other nodes of the cluster are asked for clients, with `cluster-proxy yes`.
+//! Requests of clients to other nodes of the cluster, with `cluster-proxy yes`.
 //!
-//! What is asked of whom, and which reply is whose, is decided by the [`Proxy`]; here are its sockets. A client whose
-//! command is asked elsewhere waits as one that is blocked does. What it sends meanwhile is asked behind that if it
-//! goes to the same node, and waits otherwise: so its commands take effect, and are answered, in their order. All
-//! that a tick has for a node goes out at its end, in one write.
+//! The [`Proxy`] decides which node gets a request and which client gets a reply; here are its sockets. A client whose
+//! command is sent to another node waits as one that is blocked does. Its later requests are sent behind that command
+//! if they go to the same node, and wait otherwise: so its commands take effect, and are answered, in their order. All
+//! requests of a tick to a node go out at its end, in one write.
 
 use crate::connection::peer_socket::Peer;
 use crate::connection::socket::Readiness;
@@ -29,31 +29,31 @@ const AT_ONCE: usize = 256 << 10;
 pub struct ProxyLinks {
     proxy: Proxy,
     peers: BTreeMap<ProxyLink, Peer>,
-    /// Those that may have something to read.
+    /// Links that may have something to read.
     readable: BTreeSet<ProxyLink>,
-    /// The number of changes of users by which all that is asked was judged.
+    /// Number of changes of users by which all pending requests were judged.
     judged_at: u64,
 }
 
 impl ProxyLinks {
-    /// Whether nobody waits for other nodes.
+    /// Returns whether no client waits for other nodes.
     pub fn is_idle(&self) -> bool {
         self.proxy.is_idle()
     }
 
-    /// Whether there may be something to read.
+    /// Returns whether there may be something to read.
     pub fn has_input(&self) -> bool {
         !self.readable.is_empty()
     }
 
-    /// When the first client has waited for too long.
+    /// Returns the time at which the first client has waited for too long.
     pub fn next_time(&self) -> Option<SteadyMs> {
         self.proxy.next_time().map(SteadyMs)
     }
 }
 
 impl Worker {
-    /// Other nodes are asked for the connection, which waits for what they answer.
+    /// Sends the connection's request to another node; the connection waits for the reply.
     pub fn forward(&mut self, token: usize, question: Question) {
         let connection = &mut self.connections[token];
         connection.waiting.set_forwarded(true);
@@ -62,8 +62,8 @@ impl Worker {
         self.proxy_links.proxy.ask(by, question, self.steady_ms());
     }
 
-    /// Asks for what `items` begins with, of a connection for which a node is asked already, behind that. Returns how
-    /// many there are.
+    /// Sends the requests that `items` begins with behind the connection's pending request to a node. Returns how many
+    /// there are.
     #[cold]
     pub fn ask_behind(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> usize {
         let token = items[0].token;
@@ -87,7 +87,7 @@ impl Worker {
         asked
     }
 
-    /// Something has happened at a connection to another node.
+    /// Records an event of a connection to another node.
     pub fn note_link(&mut self, id: ProxyLink, readiness: Readiness) {
         let time = self.steady_ms();
         let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
@@ -110,7 +110,7 @@ impl Worker {
         }
     }
 
-    /// Takes what other nodes have answered, and sends what they are asked.
+    /// Takes the replies of other nodes, and sends requests to them.
     #[inline]
     pub fn serve_links(&mut self) {
         if !self.proxy_links.proxy.is_unused() {
@@ -144,8 +144,8 @@ impl Worker {
         }
     }
 
-    /// Sees to it that nothing is sent for clients that have not the rights any more by which it is asked. Who changes
-    /// rights waits for what was sent before.
+    /// Drops requests of clients that no longer have the rights for them. A client that changes rights waits for the
+    /// requests that were sent before.
     fn judge_askers(&mut self) {
         self.publish_rights();
         let engine = &self.shared.engine;
@@ -186,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Does with sockets what is wanted; what that leads to, too.
+    /// Does what the proxy wants done with sockets, including what that leads to.
     fn use_links(&mut self) {
         loop {
             for order in self.proxy_links.proxy.take_orders() {
@@ -225,7 +225,7 @@ impl Worker {
         Ok(peer)
     }
 
-    /// The connection is gone.
+    /// Handles a connection that is gone.
     fn lose_link(&mut self, id: ProxyLink) {
         self.proxy_links.peers.remove(&id);
         self.proxy_links.proxy.lost(id, self.steady_ms());

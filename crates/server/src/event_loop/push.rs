@@ -1,4 +1,4 @@
-//! What clients get without having asked for it just now: messages and monitors' lines.
+//! Messages and monitors' lines: output that clients have not asked for just now.
 //!
 //! ```text
 //!   command -> pushes -> its own worker's connections, when the command has ended
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// Hands over what this worker has for its own connections.
+    /// Delivers pushes that this worker has for its own connections.
     #[inline(always)]
     pub fn deliver_own(&mut self) {
         if self.shared.engine.pubsub().has_own(self.index) {
@@ -37,13 +37,13 @@ impl Worker {
 
     #[cold]
     fn take_and_deliver(&mut self) {
-        // A client is told that a redirection is broken by another push.
+        // The client is notified of a broken redirection by another push.
         while let Some(pushes) = self.shared.engine.pubsub().take_own(self.index) {
             self.deliver(&pushes);
         }
     }
 
-    /// Puts pushes where they go out from.
+    /// Appends pushes to the output of their connections.
     pub fn deliver(&mut self, pushes: &[Push]) {
         let Worker { index, shared, connections, replies, push_targets, settings, .. } = self;
         let metrics = &shared.engine.metrics()[*index];
@@ -57,7 +57,7 @@ impl Worker {
             }
             if let Some((tracker, target)) = redirection(connections, push).filter(|(_, it)| *it != Target::Here) {
                 if target == Target::Away && shared.engine.clients().get(tracker.target().id).is_some() {
-                    // Its connection is another worker's by now, or on its way here.
+                    // The client's connection is another worker's by now, or on its way here.
                     shared.post_pushes(tracker.target().worker.load(Relaxed), together.to_vec());
                     continue;
                 }
@@ -92,8 +92,8 @@ impl Worker {
         metrics.output_bytes.add(sent);
     }
 
-    /// Hands over what other workers are to push, and invalidations to any. To be done before replies go out: a client
-    /// that has seen the reply may count on the push being there before anything that is said afterwards.
+    /// Posts pushes to other workers, and invalidations to any. To be done before replies go out: a client that has
+    /// seen the reply may count on the push being there before any later output.
     #[inline]
     pub fn post_pushes(&mut self) {
         let engine = &self.shared.engine;
@@ -130,17 +130,17 @@ impl Worker {
     }
 }
 
-/// Where the connection is that gets another client's invalidations.
+/// Place of the connection that gets another client's invalidations.
 #[derive(Clone, Copy, PartialEq)]
 enum Target {
     Here,
-    /// It has had its last reply, and is closed when there is time.
+    /// The connection has had its last reply, and is closed when there is time.
     Ended,
-    /// With another worker, or nowhere.
+    /// The connection is with another worker, or nowhere.
     Away,
 }
 
-/// The tracker whose redirected invalidation this is, and where it is to go.
+/// Returns the tracker whose redirected invalidation this is, and the place of its target.
 fn redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<(&'p Arc<Tracker>, Target)> {
     let Push::Invalidation { tracker, .. } = push else { return None };
     let client = tracker.redirect.as_ref().filter(|_| !tracker.has_ended())?;
@@ -152,7 +152,7 @@ fn redirection<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<(&'
     Some((tracker, target))
 }
 
-/// The client that is to be told of what it tracks itself, if it is not here any more, or not yet.
+/// Returns the client that gets an invalidation for its own tracking, if it is not here any more, or not yet.
 fn moved<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<ClientInfo>> {
     let tracker = match push {
         Push::Invalidation { tracker, .. } if tracker.redirect.is_none() && !tracker.has_ended() => tracker,
@@ -163,7 +163,7 @@ fn moved<'p>(connections: &Slab<Connection>, push: &'p Push) -> Option<&'p Arc<C
     found.is_none().then_some(&tracker.client)
 }
 
-/// Whether this is the connection, if the push is for one only.
+/// Returns whether this is the connection, if the push is for one only.
 fn is_for(push: &Push, connection: &Connection) -> bool {
     let client = match push {
         Push::Invalidation { tracker, .. } => tracker.target(),
@@ -182,7 +182,7 @@ fn flush(connection: &mut Connection, metrics: &WorkerMetrics, now: UnixMs) -> s
 /// Messages that are written to their subscribers together, at most: limits of their buffers are looked at in between.
 const TOGETHER: usize = 16;
 
-/// Whether all clients that get one message get the other as well, right after it.
+/// Returns whether all clients that get one message get the other as well, right after it.
 fn goes_with(one: &Push, other: &Push) -> bool {
     let (Push::Message(one), Push::Message(other)) = (one, other) else { return false };
     let plain = one.patterns.is_empty() && other.patterns.is_empty();

@@ -1,31 +1,31 @@
 //! Connections that got pushes in this tick. Another connection may have a token by the time that it is looked up.
 
-/// Those of a worker.
+/// A worker's connections that got pushes.
 #[derive(Debug, Default)]
 pub struct PushTargets {
-    /// They have pushes in their output that no write was tried for.
+    /// Connections with pushes in their output that no write was tried for.
     unsent: Vec<usize>,
-    /// They got more than they may have to read; with their clients' numbers.
+    /// Connections that got more than they may have to read, with their clients' numbers.
     over_limit: Vec<(usize, u64)>,
 }
 
 impl PushTargets {
-    /// The connection is to be written to at the end of the tick.
+    /// Adds a connection that is to be written to at the end of the tick.
     pub fn add(&mut self, token: usize) {
         self.unsent.push(token);
     }
 
-    /// The connection got more than it may have to read.
+    /// Adds a connection that got more than it may have to read.
     pub fn add_over_limit(&mut self, token: usize, client: u64) {
         self.over_limit.push((token, client));
     }
 
-    /// Takes those that are to be written to.
+    /// Takes the connections that are to be written to.
     pub fn take_unsent(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.unsent)
     }
 
-    /// Takes those that got too much, with their clients' numbers.
+    /// Takes the connections that got too much, with their clients' numbers.
     pub fn take_over_limit(&mut self) -> Vec<(usize, u64)> {
         std::mem::take(&mut self.over_limit)
     }

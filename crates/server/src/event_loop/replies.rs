@@ -11,13 +11,13 @@ use engine::stats::metrics::WorkerMetrics;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
-    /// The reply from `start` on is for this connection.
+    /// Records that the reply from `start` on is for this connection.
     #[inline]
     pub fn note_reply(&mut self, token: usize, start: usize) {
         if self.replies.len() == start
             && let Some(connection) = self.connections.get(token)
         {
-            // Writes of a client that wants no reply are written all the same, and hold it back.
+            // Writes of a client that wants no reply are logged all the same, and hold it back.
             self.unanswered_to = self.unanswered_to.max(connection.session.logged_at);
         }
         if self.replies.note(token, start)
@@ -27,7 +27,7 @@ impl Worker {
         }
     }
 
-    /// Sends what was replied in this tick: one write a connection.
+    /// Sends the replies of this tick: one write a connection.
     pub fn write_replies(&mut self, now: Now) {
         self.post_pushes();
         self.shared.replication.note_growth(&self.shared.engine);
@@ -57,7 +57,7 @@ impl Worker {
             }
             match send(connection, &self.settings, metrics, bytes, most, skip_first, now) {
                 Err(end) => unsent.push((token, end)),
-                // The rest in another visit; a connection with the replies of a chunked command is not settled.
+                // The rest is sent in another visit; a connection with the replies of a chunked command is not settled.
                 Ok(()) if connection.socket.takes_more() => unfinished.push(token),
                 Ok(()) => {}
             }
@@ -69,7 +69,7 @@ impl Worker {
         }
     }
 
-    /// Sends a reply that was kept.
+    /// Sends a reply that was held.
     pub fn send_reply(&mut self, token: usize, bytes: &[u8], now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         let metrics = &self.shared.engine.metrics()[self.index];
@@ -103,7 +103,7 @@ pub fn current_lapses(engine: &Engine) -> u64 {
     cluster.lapses()
 }
 
-/// The client that was the last one to be replied to a write.
+/// Last client that was replied to a write.
 #[derive(Default)]
 pub struct LastWriter {
     client: u64,
@@ -112,7 +112,7 @@ pub struct LastWriter {
 }
 
 impl LastWriter {
-    /// Whether this client has written since, and is another one.
+    /// Returns whether this client has written since, and is another one.
     fn is_next(&mut self, session: &Session) -> bool {
         if session.logged_at <= self.logged_at {
             return false;
@@ -122,7 +122,7 @@ impl LastWriter {
     }
 }
 
-/// Why a reply is not sent, and its connection ends.
+/// Reason why a reply is not sent and its connection ends.
 enum Unsent {
     /// The connection is gone, or its replies may tell of what others have replaced.
     Gone,

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// Replies are written before the end of a tick when they are this many bytes.
 pub const REPLY_HIGH: usize = 1 << 20;
-/// The same where memory has a limit, which they would count towards.
+/// Limit in bytes while memory has a limit, towards which replies would count.
 pub const REPLY_LOW: usize = 64 << 10;
 
 /// A connection, and where in the bytes a reply to it lies.
@@ -19,7 +19,7 @@ pub type ReplyPart = (usize, Range<usize>);
 /// Replies that are not sent yet.
 pub struct ReplyBuffer {
     bytes: Reply,
-    /// Which part of `bytes` is for which connection, in order.
+    /// Parts of `bytes`, in order, each with its connection.
     parts: Vec<ReplyPart>,
 }
 
@@ -30,24 +30,25 @@ impl Default for ReplyBuffer {
 }
 
 impl ReplyBuffer {
-    /// Where commands write their replies.
+    /// Returns the reply that commands write to.
     #[inline]
     pub fn sink(&mut self) -> &mut Reply {
         &mut self.bytes
     }
 
-    /// Bytes of all replies.
+    /// Returns the bytes of all replies.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it is so much that it is sent before the tick ends. `is_limited`: memory has a limit.
+    /// Returns whether the replies are so many bytes that they are sent before the tick ends. `is_limited`: memory has
+    /// a limit.
     pub fn is_high(&self, is_limited: bool) -> bool {
         self.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH }
     }
 
-    /// What was written from `start` on is for this connection. True if it is the beginning of a part.
+    /// Assigns the bytes from `start` on to this connection. True if they begin a part.
     #[inline]
     pub fn note(&mut self, token: usize, start: usize) -> bool {
         let end = self.bytes.len();
@@ -71,7 +72,7 @@ impl ReplyBuffer {
         self.note(token, start);
     }
 
-    /// What this connection was replied is not sent.
+    /// Drops the replies to this connection.
     #[cold]
     pub fn take_back(&mut self, token: usize) {
         let end = self.bytes.len();
@@ -95,24 +96,24 @@ impl ReplyBuffer {
         self.bytes.truncate(0);
     }
 
-    /// Gives back room where nothing is to be sent: one large reply makes it large.
+    /// Frees memory when nothing is to be sent: one large reply makes the buffer large.
     pub fn give_back_room(&mut self) {
         if self.bytes.is_empty() {
             drop(self.bytes.take());
         }
     }
 
-    /// Whom the replies are for, some perhaps several times.
+    /// Returns the connections that the replies are for, some perhaps several times.
     pub fn tokens(&self) -> impl Iterator<Item = usize> {
         self.parts.iter().map(|(token, _)| *token)
     }
 
-    /// Takes everything.
+    /// Takes all replies.
     pub fn take(&mut self) -> (Vec<u8>, Vec<ReplyPart>) {
         (self.bytes.take(), std::mem::take(&mut self.parts))
     }
 
-    /// Takes the replies to such connections.
+    /// Takes the replies to the connections that match.
     pub fn extract(&mut self, is_one: impl Fn(usize) -> bool) -> (Vec<u8>, Vec<ReplyPart>) {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         self.parts.retain(|(token, range)| {
@@ -132,7 +133,7 @@ impl ReplyBuffer {
 mod tests {
     use super::*;
 
-    /// As if a command of the connection had replied.
+    /// Writes a reply, as a command of the connection does.
     fn reply(replies: &mut ReplyBuffer, token: usize, text: &str) -> bool {
         let start = replies.len();
         replies.sink().raw(text.as_bytes());

@@ -7,8 +7,8 @@
 //!   more workers     a thread starts, or the one that was on its way out stays
 //! ```
 //!
-//! All of it follows from one number that each worker looks at in each tick. What is sent to a worker without a thread
-//! starts one, which does it and ends again: so nothing depends on when who sees that number.
+//! All of it follows from one number that each worker looks at in each tick. A message to a worker without a thread
+//! starts one, which does the work and ends again: so it does not matter when each worker sees that number.
 
 use crate::event_loop::worker::Worker;
 
@@ -17,7 +17,7 @@ const AT_ONCE: usize = 16;
 const BACKLOG_MAX: usize = 32;
 
 impl Worker {
-    /// Looks whether there are more workers or fewer than before.
+    /// Checks whether there are more workers or fewer than before.
     #[inline]
     pub fn follow_workers(&mut self) {
         let workers = self.shared.workers();
@@ -28,20 +28,20 @@ impl Worker {
         }
     }
 
-    /// Whether it is on its way out.
+    /// Returns whether the worker is on its way out.
     #[inline]
     pub fn is_unwanted(&self) -> bool {
         self.index >= self.workers
     }
 
-    /// Whether its thread may end: it is on its way out and there is nothing that it has to do. What comes from now on
-    /// is noticed.
+    /// Returns whether the worker's thread may end: the worker is on its way out and has nothing to do. A message that
+    /// arrives from now on is noticed.
     pub fn may_leave(&mut self) -> bool {
         if !self.is_unwanted() || !self.connections.is_empty() {
             return false;
         }
         self.inbox.hear();
-        // Who wants it back has said so before it was woken.
+        // A thread that wants the worker back has said so before it woke it.
         self.follow_workers();
         self.is_unwanted()
             && self.inbox.is_empty()
@@ -53,9 +53,9 @@ impl Worker {
             && self.slumber.is_none()
     }
 
-    /// On its way out: gives some of its connections to workers that stay.
+    /// Gives some connections of a worker on its way out to workers that stay.
     pub fn give_away(&mut self) {
-        // Who waits for this worker's clients to settle would miss those that leave.
+        // A thread that waits for this worker's clients to settle would miss clients that leave.
         if !self.is_unwanted() || !self.barrier.is_empty() {
             return;
         }

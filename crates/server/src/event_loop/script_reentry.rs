@@ -2,20 +2,21 @@
 //!
 //! A command that may run a script, or that has [asked for it](commands::core::lending), is run apart from its
 //! connection: its session and the buffer of replies are taken out, and the worker is lent to the thread for the time.
-//! When it has run for a while the engine calls the host now and then ([`serve`]), which has the worker do a small tick
-//! from within: poll, read, run, write. What is run then takes the locks that are free; a command that wants another,
-//! or to run a script itself, is tried again later. After `busy-reply-threshold` all is refused (-BUSY) but for what is
-//! for such times, which takes no lock of the keyspace.
+//! When the command has run for a while the engine calls the host now and then ([`serve`]), which has the worker do a
+//! small tick from within: poll, read, run, write. The commands of this tick take the locks that are free; a command
+//! that wants another, or to run a script itself, is retried later. After `busy-reply-threshold` all commands are
+//! refused (-BUSY) but the ones for such times, which take no lock of the keyspace.
 //!
 //! ```text
 //!   tick - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the tick
 //!                                                      while_busy - small tick: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
-//! What the tick had read and not run yet comes first, and its replies are written: [`Remaining`] is lent with the
-//! worker, and what was done of it is marked, since the tick goes on when the script has ended. Only the script's own
-//! connection waits. When the script lasts, clients that ask for something are given to workers with time. Nothing is
-//! closed that would have to give up watched keys, and messages that need locks are kept for later.
+//! Input that the tick had read and not run yet comes first, and its replies are written: [`Remaining`] is lent with
+//! the worker, and the finished part of it is marked, since the tick resumes when the script has ended. Only the
+//! script's own connection waits. When the script lasts, clients that ask for something are given to workers with time.
+//! Connections that would have to give up watched keys are not closed, and messages that need locks are retained for
+//! later.
 
 use crate::event_loop::poller::told;
 use crate::event_loop::tick::{Remaining, SMALL_ARENA};
@@ -42,7 +43,7 @@ scoped_thread_local! {
 }
 
 trait Lent {
-    /// Serves other clients for a moment. `is_lent`: what they ask for is run if it can be, and not refused.
+    /// Serves other clients for a moment. `is_lent`: their commands are run if they can be, and not refused.
     fn serve(&mut self, is_lent: bool);
 
     /// Sends bytes to the script's client, and waits for its next request.
@@ -53,9 +54,9 @@ struct Lending<'l, 'b> {
     worker: &'l mut Worker,
     /// The script's client.
     token: usize,
-    /// What it has sent since, in debugging.
+    /// Bytes that the client has sent since, in debugging.
     said: Vec<u8>,
-    /// What is left of the tick that the script began in.
+    /// Rest of the tick that the script began in.
     rest: Option<Remaining<'l, 'b>>,
 }
 
@@ -90,12 +91,12 @@ pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
 /// Nanoseconds of a small tick for all chunked commands together.
 const CHUNKED: u64 = 40_000;
 
-/// How long a debugged script's thread waits at a time, and what a request to the debugger may come to.
+/// Time that a debugged script's thread waits at a time, and limit of bytes of a request to the debugger.
 const DEBUG_WAIT: Duration = Duration::from_millis(100);
 const DEBUG_REQUEST_MAX: usize = 1 << 20;
 
 impl Worker {
-    /// Runs a command that may run a script. What it replies is appended as always; returns where that begins.
+    /// Runs a command that may run a script. Appends its reply as always; returns where the reply begins.
     pub fn run_apart(
         &mut self,
         prepared: &Prepared,
@@ -138,7 +139,7 @@ impl Worker {
         (flow, start)
     }
 
-    /// Does what is left of the tick but for the connection whose command has not ended.
+    /// Finishes the tick for all connections but the one whose command has not ended.
     fn end_tick(&mut self, rest: Remaining<'_, '_>, now: Now) {
         let Remaining { token, mut items, spans, unparsed } = rest;
         while let Some(item) = items.first() {
@@ -149,7 +150,7 @@ impl Worker {
         }
         self.run_batches(unparsed, Some(token), now);
         for input in unparsed.inputs() {
-            // What could not be parsed of bytes that are the connection's own goes back to it at once.
+            // Unparsed input among the connection's own bytes goes back to it at once.
             if let Some(kept) = input.take_kept()
                 && let Some(connection) = self.connections.get_mut(input.token)
             {
@@ -158,7 +159,7 @@ impl Worker {
         }
         self.write_replies(now);
         for other in self.run_queue.end_tick_but_for(token) {
-            // It has not been read from yet.
+            // The connection has not been read from yet.
             if self.connections.get(other).is_some_and(|connection| connection.visits.is_enqueued()) {
                 self.run_queue.put_back(other);
             }
@@ -203,7 +204,7 @@ impl Worker {
         }
     }
 
-    /// No other client is served: it may want what the script has locked.
+    /// Serves no other client meanwhile: it may want what the script has locked.
     fn converse(&mut self, token: usize, bytes: &[u8], said: &mut Vec<u8>) -> Option<Vec<Vec<u8>>> {
         let connection = self.connections.get_mut(token)?;
         connection.send(bytes, usize::MAX, clock::now().unix_ms()).ok()?;
@@ -233,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// Waits for something to happen at sockets, and notes it for later.
+    /// Waits for events at sockets, and records them for later.
     fn note_events(&mut self, wait: Duration, now: Now) {
         let mut events = Events::with_capacity(256);
         // A poll that has failed is tried again at the next call.
@@ -243,7 +244,7 @@ impl Worker {
     }
 }
 
-/// The first request of what a client has sent, if it is all there; None when it can be none.
+/// Takes the first request of the client's input, if it is all there; None when it can be none.
 fn take_request(said: &mut Vec<u8>) -> Option<Option<Vec<Vec<u8>>>> {
     let mut spans = Vec::new();
     let (consumed, words) = match RequestParser::new().parse(said, &RequestLimits::default(), &mut spans).ok()? {

@@ -21,24 +21,24 @@ pub struct Settings {
     pub max_bulk_len: i64,
     /// Milliseconds without input after which a client is disconnected; 0 = never.
     pub timeout: i64,
-    /// The same for connections of the book protocol.
+    /// Milliseconds without input after which a client of the book protocol is disconnected.
     pub book_timeout: i64,
-    /// Milliseconds between two looks at what is due.
+    /// Milliseconds between two looks at due work.
     pub timer_interval: i64,
     /// Keys that may expire at once.
     pub expire_budget: usize,
-    /// What replies of clients wait for that have not said.
+    /// Acknowledgement that replies wait for if their client has not chosen one.
     pub acknowledge: AckNeed,
-    /// For how many milliseconds they do.
+    /// Milliseconds that these replies wait.
     pub acknowledge_timeout: u64,
-    /// For how many milliseconds other nodes of the cluster may take to answer.
+    /// Milliseconds that other nodes of the cluster may take to answer.
     pub node_timeout: i64,
-    /// What clients' memory may come to.
+    /// Limits of clients' memory.
     pub clients: ClientLimits,
 }
 
 impl Settings {
-    /// As the configuration is now.
+    /// Returns the settings of the present configuration.
     pub fn new(store: &ConfigStore) -> Settings {
         let generation = store.generation();
         Settings::of(generation, &store.snapshot())
@@ -70,7 +70,7 @@ impl Settings {
         }
     }
 
-    /// What the parser lets through.
+    /// Returns the limits of the parser.
     pub fn limits(&self, authenticated: bool) -> RequestLimits {
         RequestLimits { max_bulk_len: self.max_bulk_len, authenticated }
     }

@@ -23,12 +23,12 @@ use engine::time::Nanos;
 use resp::{ProtocolError, Span};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of replies to one connection after which others are looked at: to copy them is the kernel's work, and takes
-/// long.
+/// Bytes of replies to one connection after which others are looked at: the kernel takes long to copy them.
 const VISIT_REPLY_MAX: usize = 64 << 10;
-/// The same for one whose replies have a hard limit, which is for those that wait together.
+/// Bytes of replies to one connection with a hard limit, which applies to replies that wait together.
 const LIMITED_REPLY_MAX: usize = 256 << 10;
-/// What has to be free of the arena for the input of one connection; the arena of a tick within a tick.
+/// Bytes of the arena that have to be free for the input of one connection; the size of the arena of a tick within a
+/// tick.
 pub const SMALL_ARENA: usize = VISIT_BYTES + PENDING_COPY_MAX;
 
 impl Worker {
@@ -64,7 +64,7 @@ impl Worker {
         self.write_replies(now);
         for &token in &ready {
             match self.connections.get_mut(token) {
-                // To close a socket takes long, and nothing waits for it.
+                // Closing a socket takes long, and nothing waits for it.
                 Some(connection) if connection.is_closing() => {
                     connection.visits.deprioritize();
                     self.enqueue(token);
@@ -76,7 +76,7 @@ impl Worker {
         self.run_queue.end_tick(ready);
     }
 
-    /// Reads from a connection's socket and notes what there is to parse.
+    /// Reads from a connection's socket and records what there is to parse.
     pub fn gather(&mut self, token: usize, arena: &mut [u8], fill: &mut usize, inputs: &mut Vec<TickInput>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.visits.begin();
@@ -88,7 +88,7 @@ impl Worker {
                 self.run_queue.add_chunked(token);
             }
             if connection.socket.takes_more() {
-                // The rest in another visit, before there is more of it.
+                // The rest is read in another visit, before there is more of it.
                 return;
             }
         }
@@ -110,7 +110,7 @@ impl Worker {
             connection.count_read(gathered.read, metrics);
             connection.visits.count_read(gathered.is_large || kept + gathered.read >= LIGHT_BYTES);
             if gathered.is_large {
-                // Before it becomes a value.
+                // Memory is recorded before the input becomes a value.
                 connection.note_memory(metrics);
                 if self.end_if_input_too_long(token, now.unix_ms()) {
                     return;
@@ -149,7 +149,7 @@ impl Worker {
         }
     }
 
-    /// Runs what has not been parsed yet, batch by batch; but for that of `left_out`, which waits.
+    /// Runs all input that has not been parsed yet, batch by batch; the input of `left_out` waits.
     pub fn run_batches(&mut self, mut unparsed: Unparsed<'_>, left_out: Option<usize>, now: Now) {
         let mut batch = self.pipeline.take_batch();
         loop {
@@ -209,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Whether a connection whose turn came at `since` has kept others waiting for long enough.
+    /// Returns whether a connection whose turn came at `since` has kept others waiting for long enough.
     fn is_over_budget(&self, token: usize, since: Nanos) -> bool {
         let connection = &self.connections[token];
         let visit = self.metrics().clock().since(since);
@@ -217,7 +217,7 @@ impl Worker {
         connection.visits.has_enough() || self.fairness.is_over_budget(visit, self.replies.len(), is_hard)
     }
 
-    /// Whether a connection's requests may go into the batch now.
+    /// Returns whether a connection's requests may go into the batch now.
     fn may_fill(&mut self, token: usize, is_over_budget: bool, now: Now) -> bool {
         let connection = &mut self.connections[token];
         if is_over_budget {
@@ -236,8 +236,8 @@ impl Worker {
         connection.input.fill(&mut RequestSource { engine, token, db, limits, command_cache }, bytes, offset, batch)
     }
 
-    /// Runs the items of the first one's connection, up to one that has more to it than a reply. Returns how many are
-    /// done with.
+    /// Runs the items of the first one's connection, up to one that needs more than a reply. Returns the number of
+    /// finished items.
     pub fn run_some(
         &mut self,
         items: &mut [BatchItem<'_>],
@@ -248,7 +248,7 @@ impl Worker {
         let token = items[0].token;
         let is_limited = self.shared.engine.persistence_status().deny_reasons().is_limited();
         if is_limited {
-            // What clients are told of keys that have to go for a command comes before its reply.
+            // Invalidations of keys that are evicted for a command come before its reply.
             let evicted_to = self.shared.engine.make_room(Server { worker: self.index, now_us: now.unix_us });
             self.deliver_own();
             let session = &mut self.connections[token].session;
@@ -283,7 +283,7 @@ impl Worker {
                 done += 1;
                 self.retry_later(&mut items[done - 1], spans, false);
             }
-            // What was replied before it is noted first.
+            // Replies of earlier commands are recorded first.
             BatchEnd::Apart if done > 0 => {}
             BatchEnd::Apart => {
                 let (item, others) = items[done..].split_first_mut().expect("it was looked at");
@@ -303,10 +303,10 @@ impl Worker {
         done
     }
 
-    /// How many of the requests may run now of the first one's connection.
+    /// Returns how many requests of the first one's connection may run now.
     ///
     /// # Errors
-    /// None may: with so many something else was done.
+    /// The number of requests that were dealt with otherwise, where none may run.
     #[inline]
     fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> Result<usize, usize> {
         let token = items[0].token;
@@ -361,7 +361,8 @@ impl Worker {
         run.run(items, spans)
     }
 
-    /// The requests that `items` begins with of the first one's connection cannot run now. Returns how many there are.
+    /// Puts back the requests that `items` begins with of the first one's connection, which cannot run now. Returns
+    /// their number.
     fn put_back(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> usize {
         let token = items[0].token;
         let connection = &mut self.connections[token];
@@ -374,7 +375,7 @@ impl Worker {
         count
     }
 
-    /// The request has done nothing and is run again: after a pause, or else a little later.
+    /// Retries a request that has done nothing: after a pause, or else a little later.
     fn retry_later(&mut self, item: &mut BatchItem<'_>, spans: &[Span], is_postponed: bool) {
         let connection = &mut self.connections[item.token];
         if connection.input.put_back(item, spans) {
@@ -415,7 +416,7 @@ impl Worker {
         (flow, start)
     }
 
-    /// The command is chunked from here on.
+    /// Continues the command as a chunked one.
     fn begin_chunked(&mut self, token: usize, work: Work, command: &'static Command) {
         let lapses = self.lapses;
         self.connections[token].chunked.go_on(ChunkedCommand { work, command, replied: 0, lapses });
@@ -437,7 +438,7 @@ impl Worker {
         }
     }
 
-    /// After the tick: a connection ends, or goes on in the next tick when there is more to do.
+    /// Ends a connection after the tick, or enqueues it for the next one when there is more to do.
     pub fn settle(&mut self, token: usize, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
         if connection.waiting.is_waiting() && connection.socket.has_hung_up() {
@@ -469,14 +470,14 @@ impl Worker {
     }
 }
 
-/// What else there is to do in the tick in which a connection's command runs apart.
+/// Rest of the tick in which a connection's command runs apart.
 pub struct Remaining<'w, 'b> {
     /// The connection.
     pub token: usize,
     /// Requests of the batch that come after it, and where their arguments lie.
     pub items: &'w mut [BatchItem<'b>],
     pub spans: &'w [Span],
-    /// What was read and is not parsed.
+    /// Input that was read and is not parsed.
     pub unparsed: Unparsed<'w>,
 }
 

@@ -1,4 +1,4 @@
-//! What a tick has read, and how far it has been parsed.
+//! The input of a tick, and how far it has been parsed.
 //!
 //! ```text
 //!   inputs   [ connection 7: done | connection 3: half of it | connection 9 ]
@@ -16,31 +16,31 @@ pub struct TickInput {
     /// The connection.
     pub token: usize,
     bytes: InputBytes,
-    /// All of it has been parsed that can be.
+    /// Whether all of it has been parsed that can be.
     is_done: Cell<bool>,
-    /// Where the part lies that could not be parsed or run yet, of bytes that are the connection's own.
+    /// Range of the connection's own bytes that could not be parsed or run yet.
     kept: Cell<Option<(usize, usize)>>,
 }
 
 impl TickInput {
-    /// Input of which nothing has been parsed.
+    /// Creates input of which nothing has been parsed.
     pub fn new(token: usize, bytes: InputBytes) -> TickInput {
         TickInput { token, bytes, is_done: Cell::new(false), kept: Cell::new(None) }
     }
 
-    /// Whether all of it has been parsed that can be.
+    /// Returns whether all of it has been parsed that can be.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.is_done.get()
     }
 
-    /// All of it has been parsed that can be.
+    /// Marks all of it as parsed that can be.
     #[inline]
     pub fn set_done(&self) {
         self.is_done.set(true);
     }
 
-    /// This part could not be parsed or run yet. Returns it if the connection has to keep a copy of it.
+    /// Records the part that could not be parsed or run yet. Returns it if the connection has to retain a copy of it.
     #[inline]
     pub fn keep<'b>(&self, bytes: &'b [u8], part: Range<usize>) -> Option<&'b [u8]> {
         match &self.bytes {
@@ -52,7 +52,7 @@ impl TickInput {
         }
     }
 
-    /// A copy of the part that the connection is to keep of its own bytes, once.
+    /// Returns a copy of the part of its own bytes that the connection retains, once.
     pub fn take_kept(&self) -> Option<Vec<u8>> {
         match &self.bytes {
             InputBytes::Own(own) => self.kept.take().map(|(start, end)| own[start..end].to_vec()),
@@ -60,7 +60,7 @@ impl TickInput {
         }
     }
 
-    /// The connection's own bytes, and the part that it is to keep of them.
+    /// Returns the connection's own bytes, and the part of them that it retains.
     pub fn into_kept(self) -> Option<(Vec<u8>, (usize, usize))> {
         match (self.bytes, self.kept.take()) {
             (InputBytes::Own(own), Some(kept)) => Some((own, kept)),
@@ -77,22 +77,22 @@ pub struct Unparsed<'b> {
     /// The input that is being parsed, and the offset in it.
     place: usize,
     offset: usize,
-    /// What the worker's clock showed when this input's turn came.
+    /// Time of the worker's clock when this input's turn came.
     since: Nanos,
 }
 
 impl<'b> Unparsed<'b> {
-    /// All of them. `since`: what the worker's clock shows.
+    /// Creates it with all inputs unparsed. `since`: the time of the worker's clock.
     pub fn new(arena: &'b [u8], inputs: &'b [TickInput], since: Nanos) -> Unparsed<'b> {
         Unparsed { arena, inputs, place: 0, offset: 0, since }
     }
 
-    /// All inputs, parsed or not.
+    /// Returns all inputs, parsed or not.
     pub fn inputs(&self) -> &'b [TickInput] {
         self.inputs
     }
 
-    /// The input that is being parsed, and its bytes.
+    /// Returns the input that is being parsed, and its bytes.
     #[inline]
     pub fn current(&self) -> Option<(&'b TickInput, &'b [u8])> {
         let (input, arena) = (self.inputs.get(self.place)?, self.arena);
@@ -103,19 +103,19 @@ impl<'b> Unparsed<'b> {
         Some((input, bytes))
     }
 
-    /// What the worker's clock showed when the present input's turn came.
+    /// Returns the time of the worker's clock when the present input's turn came.
     #[inline]
     pub fn since(&self) -> Nanos {
         self.since
     }
 
-    /// How far the present input has been parsed.
+    /// Records how far the present input has been parsed.
     #[inline]
     pub fn offset(&mut self) -> &mut usize {
         &mut self.offset
     }
 
-    /// The next input's turn comes.
+    /// Advances to the next input.
     #[inline]
     pub fn go_on(&mut self, since: Nanos) {
         (self.place, self.offset, self.since) = (self.place + 1, 0, since);

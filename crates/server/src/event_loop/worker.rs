@@ -8,9 +8,9 @@
 //!        -> write each connection once -> housekeeping: expiry, timeouts
 //! ```
 //!
-//! Commands borrow their arguments from the arena. What a connection sent beyond its last complete command
-//! moves to its own buffer, of which no more than that stays after two seconds of silence: an idle connection holds no
-//! memory for input or output.
+//! Commands borrow their arguments from the arena. Bytes that a connection sent beyond its last complete command move
+//! to its own buffer, which shrinks to them after two seconds of silence: an idle connection holds no memory for input
+//! or output.
 
 use crate::aof::durable_replies::DurableReplies;
 use crate::aof::write_delay::WriteDelay;
@@ -53,75 +53,75 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-/// How long a worker on its way out waits before it gives more connections away.
+/// Time that a worker on its way out waits before it gives more connections away.
 const GIVE_AWAY_PAUSE: Duration = Duration::from_millis(1);
 
-/// How a worker's run has ended.
+/// End of a worker's run.
 pub enum WorkerEnd {
     /// The server stops.
     Stopped,
-    /// Nothing is left to do; this is for the worker's next thread.
+    /// The worker has nothing left to do; these are for its next thread.
     Left(Poll, Inbox),
 }
 
-/// What a worker owns. Each part is a type with a file of its own; the methods wire them.
+/// A worker and all that it owns. Each part is a type with a file of its own; the methods wire them.
 pub struct Worker {
     pub(super) index: usize,
     pub(super) shared: Arc<Shared>,
     pub(super) acceptor: Arc<Acceptor>,
     pub(super) settings: Settings,
     pub(super) connections: Slab<Connection>,
-    /// What wakes it.
+    /// Source of the events that wake the worker.
     pub(super) poller: Poller,
     pub(super) inbox: Inbox,
     pub(super) deferred_messages: DeferredMessages,
-    /// Clients may wait to be connected.
+    /// Whether clients may wait to be connected.
     pub(super) accept_pending: bool,
-    /// Whose turn it is, and for how long.
+    /// Connections whose turn it is, and for how long.
     pub(super) run_queue: RunQueue,
     pub(super) retries: Retries,
     pub(super) metered: Metered,
     pub(super) fairness: Fairness,
     pub(super) patience: OutputPatience,
     pub(super) load_balance: LoadBalance,
-    /// What is due when.
+    /// Times at which work is due.
     pub(super) timers: Timers,
     pub(super) wait_timeouts: WaitTimeouts,
     pub(super) barrier: WorkerBarrier,
-    /// From bytes to commands.
+    /// Memory on the way from bytes to commands.
     pub(super) pipeline: Pipeline,
-    /// What goes out: replies of this tick, of earlier ticks until the log is durable, messages.
+    /// Replies of this tick, replies of earlier ticks until the log is durable, messages.
     pub(super) replies: ReplyBuffer,
     pub(super) durable_replies: DurableReplies,
     pub(super) last_writer: LastWriter,
-    /// The log's length after the last write in this tick whose client is replied nothing.
+    /// The log's length after the last write in this tick whose client gets no reply.
     pub(super) unanswered_to: u64,
-    /// How often the server had changed whom it follows when replies were looked at last.
+    /// Number of changes of the server's primary when replies were looked at last.
     pub(super) generation: u64,
     /// How often the node's slot map had not held any more when the commands of this tick began to run.
     pub(super) lapses: u64,
     pub(super) write_delay: WriteDelay,
     pub(super) push_targets: PushTargets,
     pub(super) proxy_links: ProxyLinks,
-    /// A script has the thread: only what can be done with locks that are free is run.
+    /// Whether a script has the thread: only commands whose locks are free are run.
     pub(super) is_lent: bool,
-    /// What a command that runs apart replies, until it has ended.
+    /// Reply of a command that runs apart, until it has ended.
     pub(super) apart_reply: Reply,
     /// The connection whose reply buffer is looked at next.
     pub(super) next_resized: usize,
-    /// How many workers there were when it last looked; one with a higher number is on its way out.
+    /// Number of workers when this one last looked; a worker with a higher number is on its way out.
     pub(super) workers: usize,
-    /// On its way out, it has connections that others could take over.
+    /// Whether this worker is on its way out and has connections that others could take over.
     pub(super) gives_away: bool,
-    /// The shards whose keys it expires.
+    /// Shards whose keys the worker expires.
     pub(super) shards: Range<usize>,
-    /// The server is to do nothing.
+    /// Sleep that the server was ordered to, in which it does nothing.
     pub(super) slumber: Option<Slumber>,
     pub(super) stopping: bool,
 }
 
 impl Worker {
-    /// A worker that has done nothing yet.
+    /// Creates a worker that has done nothing yet.
     pub fn new(index: usize, shared: Arc<Shared>, acceptor: Arc<Acceptor>, poll: Poll, inbox: Inbox) -> Worker {
         Worker {
             index,
@@ -158,17 +158,17 @@ impl Worker {
             gives_away: false,
             shards: 0..0,
             slumber: None,
-            // Who stops the server tells those workers that it sees.
+            // A thread that stops the server notifies the workers that it sees.
             stopping: shared.stopping.load(SeqCst),
             shared,
         }
     }
 
-    /// Runs until the server stops, or until it is not wanted any more and has nothing left to do.
+    /// Runs until the server stops, or until the worker is not wanted any more and has nothing left to do.
     pub fn run(mut self) -> io::Result<WorkerEnd> {
         become_worker(self.index);
         self.shared.engine.begin_worker(self.index);
-        // What has started this thread counts as a ring. What lies there already is seen before the first sleep.
+        // The start of this thread counts as a ring. Messages that are there already are seen before the first sleep.
         self.inbox.hear();
         let mut events = Events::with_capacity(1024);
         while !self.stopping {
@@ -208,25 +208,25 @@ impl Worker {
         Ok(WorkerEnd::Stopped)
     }
 
-    /// Does nothing at all for as long as it was told to; returns the time after that.
+    /// Sleeps, doing nothing at all, for as long as was ordered; returns the time after that.
     fn sleep(&mut self) -> Option<Now> {
         self.slumber.take()?.wait();
         Some(clock::now())
     }
 
-    /// By the host's clock.
+    /// Returns the time of the host's clock.
     pub fn nanos(&self) -> Nanos {
         self.shared.engine.host().nanos()
     }
 
-    /// Its own counters.
+    /// Returns the worker's own counters.
     pub fn metrics(&self) -> &WorkerMetrics {
         &self.shared.engine.metrics()[self.index]
     }
 
-    /// How long to wait for events.
+    /// Returns how long to wait for events.
     fn sleep_time(&self) -> Duration {
-        // What the worker posted to itself after its tick has not woken it.
+        // Messages that the worker posted to itself after its tick have not woken it.
         let has_work = !self.run_queue.is_idle()
             || self.timers.expires_more()
             || !self.inbox.is_empty()
@@ -248,7 +248,7 @@ impl Worker {
         self.timers.sleep(self.nanos(), times, most)
     }
 
-    /// The same in milliseconds, for what takes a number.
+    /// Returns the same time in milliseconds, for callers that take a number.
     pub fn steady_ms(&self) -> i64 {
         self.nanos().ms().0
     }
@@ -272,7 +272,7 @@ impl Worker {
         }
     }
 
-    /// The same while a script has the thread, in which nothing is closed and messages are taken later.
+    /// Records an event while a script has the thread: nothing is closed and messages are taken later.
     pub fn note_in_script(&mut self, event: PollEvent, now: Now) {
         match event {
             PollEvent::Messages => self.inbox.hear(),
@@ -286,7 +286,7 @@ impl Worker {
         }
     }
 
-    /// Something has happened at the connection's socket.
+    /// Handles an event at the connection's socket.
     fn go_on(&mut self, token: usize, now: Now) {
         if self.connections[token].wakes(now.unix_ms(), self.patience) {
             self.run_queue.add_chunked(token);
@@ -294,7 +294,7 @@ impl Worker {
         self.enqueue(token);
     }
 
-    /// Lets some of those in that want to be connected.
+    /// Accepts some of the clients that want to be connected.
     pub fn accept(&mut self) {
         if let Some(more) = self.acceptor.accept(&self.shared) {
             self.accept_pending = more;
@@ -317,8 +317,8 @@ impl Worker {
         }
     }
 
-    /// Ends the connection of this client when it has been sent what it was replied. One that is off the list of
-    /// clients already is not waited for longer than [that lasts](crate::event_loop::housekeeping).
+    /// Ends the connection of this client when its replies have been sent. A client that is off the list of clients
+    /// already gets no more time than [housekeeping](crate::event_loop::housekeeping) allows.
     pub fn close_after_reply(&mut self, id: u64) {
         let found = self.connections.iter_mut().find(|(_, connection)| connection.client() == id);
         if let Some((token, connection)) = found {
@@ -329,18 +329,18 @@ impl Worker {
                 connection.close();
                 return self.enqueue(token);
             }
-            // Its earlier replies may have come in the same tick; one that is gone gets nothing.
+            // Earlier replies may have come in the same tick; a connection that is gone gets nothing.
             let _ = connection.flush_all();
             self.close(token);
         } else if let Some(client) = self.shared.engine.clients().get(id) {
-            // It was handed to another worker meanwhile.
+            // The client was handed to another worker meanwhile.
             self.shared.engine.host().close(client.worker.load(std::sync::atomic::Ordering::Relaxed), id);
         }
     }
 
-    /// Ends a connection at once; what it has not been sent is lost. Its token may stay on lists: they are looked up
-    /// with care, since another connection may have it by then. One whose command runs apart from it ends when that has
-    /// ended, since that comes back to it.
+    /// Ends a connection at once; its unsent output is lost. Its token may stay on lists: they are looked up with care,
+    /// since another connection may have the token by then. A connection whose command runs apart ends when the command
+    /// has ended, since the command returns to the connection.
     pub fn close(&mut self, token: usize) {
         if let Some(connection) = self.connections.get_mut(token).filter(|connection| connection.waiting.is_apart()) {
             return connection.abort();
@@ -352,7 +352,7 @@ impl Worker {
                 self.shared.engine.cancel_wait(&ticket);
             }
             if let Some(chunked) = connection.chunked.take() {
-                // It may hold a collection that is no key's any more.
+                // The work may hold a collection that no key has any more.
                 self.shared.engine.host().free(vec![Garbage::Work(Box::new(chunked.work))]);
             }
             queued::forget(&self.shared.engine, &mut connection.session);
@@ -363,10 +363,10 @@ impl Worker {
         }
     }
 
-    /// The last thing a connection gets is what its socket still takes.
+    /// Sends the last output that each connection's socket still takes.
     fn flush_on_shutdown(&mut self) {
         for (_, connection) in &mut self.connections {
-            // One that is gone gets nothing.
+            // A connection that is gone gets nothing.
             let _ = connection.flush_all();
         }
     }

@@ -23,14 +23,14 @@ const WORKER_STACK: usize = 64 << 20;
 pub struct WorkerThreads(Mutex<Vec<thread::JoinHandle<()>>>);
 
 impl WorkerThreads {
-    /// Takes one.
+    /// Takes one thread.
     fn next(&self) -> Option<thread::JoinHandle<()>> {
         self.0.lock().pop()
     }
 
     /// Waits for all to end.
     pub fn join(&self) {
-        // One that ends may have started another just before.
+        // A thread that ends may have started another just before.
         while let Some(thread) = self.next() {
             // A worker that panicked has ended the process.
             let _ = thread.join();
@@ -44,7 +44,7 @@ impl WorkerThreads {
     }
 }
 
-/// Starts a worker for each poll. They are of what the calling thread is of.
+/// Starts a worker for each poll, in the calling thread's mode: of the server, or of the Sentinel within it.
 pub fn start_workers(
     shared: &Arc<Shared>,
     acceptor: &Arc<Acceptor>,
@@ -69,10 +69,10 @@ pub fn start_workers(
     Ok(threads)
 }
 
-/// What a worker's thread does, until the server stops or there is nothing left to do for the worker.
+/// Runs a worker in this thread, until the server stops or there is nothing left to do for the worker.
 fn work(index: usize, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
     affinity::pin(&shared.engine.config().snapshot(), Directive::SERVER_CPULIST);
-    // The server stops: either this worker was told so, or it sees it.
+    // The server stops: either this worker was notified, or it sees the flag.
     fence(SeqCst);
     let slot = shared.slot(index);
     let mut parts = slot.take();

@@ -1,4 +1,4 @@
-//! What changed directives do around the engine: listeners, log, title, what the system is asked for.
+//! Changes of directives around the engine: listeners, log, title, requests to the system.
 
 use crate::admin::plane;
 use crate::listener::acceptor::Acceptor;
@@ -14,9 +14,9 @@ use engine::config::{Applied, Config, Directive, ServerHooks, os_message};
 
 /// A configuration that the process is to follow.
 pub struct DirectiveChange<'c> {
-    /// None before there are listeners.
+    /// Listening sockets; None before there are any.
     pub acceptor: Option<&'c Acceptor>,
-    /// Likewise.
+    /// State shared by the threads; None before there are threads.
     pub shared: Option<&'c Shared>,
     pub config: &'c Config,
 }

@@ -1,7 +1,7 @@
-//! Talking to other servers: the threads that may wait for them, and connections.
+//! Threads that may wait for other servers, and their connections.
 //!
-//! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. What is
-//! too much for them waits in a queue, in the order in which it came.
+//! There are a few threads, made when there is something to do; one that has nothing to do for a while ends. Tasks
+//! beyond that wait in a queue, in the order in which they came.
 
 use crate::workers::shared::Shared;
 use engine::Engine;
@@ -17,27 +17,27 @@ use std::time::Duration;
 /// Threads at most.
 const THREADS_MAX: usize = 8;
 
-/// How long one waits for more to do.
+/// Time that a thread without a task waits for one.
 const REST: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
 struct Tasks {
     queue: VecDeque<Task<Engine>>,
     threads: usize,
-    /// Those of them that have nothing to do.
+    /// Number of threads that have nothing to do.
     resting: usize,
 }
 
-/// What is to be done, and who does it.
+/// Tasks, and the threads that run them.
 #[derive(Default)]
 pub struct BlockingPool {
     tasks: Mutex<Tasks>,
-    /// There is something to do.
+    /// Signals that there is something to do.
     news: Condvar,
 }
 
 impl BlockingPool {
-    /// Has `task` done, sooner or later.
+    /// Has a thread run `task`, sooner or later.
     pub fn send(this: &Arc<BlockingPool>, shared: Arc<Shared>, task: Task<Engine>) -> io::Result<()> {
         let mut pool = this.tasks();
         pool.queue.push_back(task);
@@ -50,7 +50,7 @@ impl BlockingPool {
             std::thread::Builder::new().name("blocking".to_owned()).spawn(move || blocking_pool.work(&shared));
         match spawned {
             Ok(_) => pool.threads += 1,
-            // A thread that is there will do it.
+            // An existing thread will run the task.
             Err(_) if pool.threads > 0 => {}
             Err(error) => {
                 pool.queue.pop_back();
@@ -89,17 +89,17 @@ impl BlockingPool {
 #[derive(Debug)]
 pub struct Tcp(Arc<TcpLine>);
 
-/// What may be ended from another thread.
+/// A stream that another thread may end.
 #[derive(Debug)]
 struct TcpLine(TcpStream);
 
 /// Connects to the first address of that name which answers in time, from the address `source` if it is not empty and
-/// the system lets it.
+/// the system allows it.
 pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration, protocol: Protocol) -> io::Result<Tcp> {
     let unknown = || io::Error::from(ErrorKind::InvalidInput);
     let host = std::str::from_utf8(host).map_err(|_| unknown())?;
     let source = std::str::from_utf8(source).map_err(|_| unknown())?;
-    // What follows the digits is passed over, as C does, and nobody listens on port 0.
+    // Characters after the digits are skipped, as C does, and no server listens on port 0.
     let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let port: u16 = std::str::from_utf8(&port[..digits]).ok().and_then(|port| port.parse().ok()).unwrap_or(0);
     let mut failure = unknown();
@@ -112,7 +112,7 @@ pub fn connect(host: &[u8], port: &[u8], source: &[u8], patience: Duration, prot
     Err(failure)
 }
 
-/// A source address that cannot be had is passed over. Who does not answer is not asked twice.
+/// Connects without a source address that cannot be had. A server that does not answer is not tried twice.
 fn open_from(address: &SocketAddr, source: &str, patience: Duration, protocol: Protocol) -> io::Result<Tcp> {
     match open(address, source, patience, protocol) {
         Err(error)
@@ -153,7 +153,7 @@ impl Peer for Tcp {
 
 impl Line for TcpLine {
     fn hang_up(&self) {
-        // The peer may have done so.
+        // The peer may have ended it.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -1,4 +1,4 @@
-//! What loading a configuration asks of its surroundings.
+//! The surroundings that loading a configuration needs.
 
 use crate::system::files::{self, path};
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What the server does for the engine and for loading a configuration.
+//! The server's services to the engine and to the loading of a configuration.
 
 use crate::cluster::node_desk::NodeDesk;
 use crate::event_loop::script_reentry;
@@ -85,19 +85,19 @@ impl EngineHost {
         }
     }
 
-    /// Tells the host of the node of a cluster that this server is.
+    /// Sets the node of a cluster that this server is.
     pub fn set_node(&self, node: &Arc<NodeDesk>) {
         assert!(self.node.set(Arc::clone(node)).is_ok(), "the host's node is set once");
     }
 
-    /// Has the Sentinel within this server follow its users and configuration from now on.
+    /// Makes the Sentinel within this server follow the server's users and configuration from now on.
     pub fn set_sentinel_within(&self, follower: SentinelFollower, server: &Engine) {
         let follower = self.within.get_or_init(|| follower);
         follower.follow_users(server);
         follower.follow_config(server);
     }
 
-    /// Tells the host of the other threads, once, when they are there and before there is data.
+    /// Sets the other threads, once, when they are there and before there is data.
     pub fn set_server(&self, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) {
         assert!(self.shared.set(Arc::downgrade(shared)).is_ok(), "the host's server is set once");
         assert!(self.acceptor.set(Arc::downgrade(acceptor)).is_ok(), "the host's server is set once");
@@ -113,21 +113,21 @@ impl EngineHost {
     }
 }
 
-/// What the program was called with. The process's title takes the place of the words themselves, so this has to be
+/// Returns the program's arguments. The process's title takes the place of the words themselves, so this has to be
 /// called before there is one.
 pub fn arguments() -> &'static [OsString] {
     static ARGUMENTS: LazyLock<Vec<OsString>> = LazyLock::new(|| std::env::args_os().skip(1).collect());
     &ARGUMENTS
 }
 
-/// The program as it was called, found from any directory.
+/// Returns the program as it was called, found from any directory.
 pub fn executable() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let found = if called.as_bytes().contains(&b'/') { std::path::absolute(&called) } else { std::env::current_exe() };
     found.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// What does not change while the process runs.
+/// Facts that do not change while the process runs.
 struct Machine {
     os: String,
     memory: u64,
@@ -135,7 +135,7 @@ struct Machine {
 
 static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine { os: proc::os(), memory: proc::total_memory() });
 
-/// 40 hexadecimal digits from the system's randomness.
+/// Returns 40 hexadecimal digits from the system's randomness.
 fn random_hex() -> String {
     (0..3).map(|n: u8| format!("{:016x}", RandomState::new().hash_one(n))).collect::<String>()[..40].to_owned()
 }
@@ -243,7 +243,7 @@ impl Files for EngineHost {
 impl Threads<Engine> for EngineHost {
     fn after_others(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
-            // One that ends meanwhile starts again for it.
+            // A worker that ends meanwhile starts again for it.
             let all: Vec<usize> = shared.running().collect();
             left.fetch_add(all.len(), Relaxed);
             all.into_iter().for_each(|worker| shared.post(worker, WorkerMessage::Settle { left: Arc::clone(left) }));
@@ -274,7 +274,7 @@ impl Threads<Engine> for EngineHost {
         let spare = std::thread::available_parallelism().map_or(0, |all| all.get() - 1).min(HELPERS_MAX);
         std::thread::scope(|scope| {
             for _ in 0..spare {
-                // Without one the work is done all the same.
+                // Without a helper the work is done all the same.
                 let _ = std::thread::Builder::new().name("helper".to_owned()).spawn_scoped(scope, help);
             }
             work();
@@ -321,15 +321,15 @@ impl Peers for EngineHost {
     }
 }
 
-/// What kind of connection to another server.
+/// Kind of a connection to another server.
 pub struct LinkKind {
-    /// With TLS.
+    /// Whether the connection uses TLS.
     pub encrypts: bool,
     /// TCP, or Multipath TCP.
     pub protocol: Protocol,
 }
 
-/// A connection to another server.
+/// Opens a connection to another server.
 pub fn open_peer(
     acceptor: Option<&Acceptor>,
     config: &Config,
@@ -369,7 +369,7 @@ impl Process for EngineHost {
     }
 
     fn crash(&self) {
-        // What reports the signal ends the process.
+        // The reporter of the signal ends the process.
         let _ = signal_hook::low_level::raise(signal_hook::consts::SIGSEGV);
         loop {
             std::thread::park();
@@ -385,7 +385,7 @@ impl Process for EngineHost {
     fn restart(&self) -> io::Error {
         // Files and sockets close themselves.
         let mut arguments = arguments().to_vec();
-        // What it was called with may be relative to another directory than this is now.
+        // The program's name may be relative to another directory than the present one.
         if let Some(first) = arguments.first_mut().filter(|_| !self.config_file.is_empty()) {
             *first = OsString::from_vec(self.config_file.clone());
         }
@@ -430,7 +430,7 @@ impl Connections for EngineHost {
 
     fn keys_flushed(&self) {
         if let (Some(shared), Some(node)) = (self.shared(), self.node.get()) {
-            // Those that begin later are not meant.
+            // Imports that begin later are not included.
             let begun = node.asks(|bus| bus.migrations().begun());
             shared.migrations.post(MigrationMessage::Flushed { begun });
         }
@@ -458,7 +458,7 @@ impl Connections for EngineHost {
     fn kill(&self, worker: usize, client: u64) {
         let Some(shared) = self.shared() else { return };
         if worker == LINK_WORKER {
-            // Its thread looks at the client's record, and may wait for bytes.
+            // The thread looks at the client's record, and may wait for bytes.
             shared.link_lines.hang_up();
         } else if worker == MIGRATION_WORKER {
             shared.migrations.post(MigrationMessage::Kill(client));
@@ -541,7 +541,7 @@ impl Connections for EngineHost {
             follower.follow_config(&shared.engine);
         }
         if let Some(node) = self.node.get() {
-            // It is called otherwise, or is elsewhere.
+            // The server's name or address may have changed.
             node.visit(&mut |_, _| ());
         }
     }
@@ -550,10 +550,10 @@ impl Connections for EngineHost {
         let Some(shared) = self.shared() else { return };
         log::set_follows(shared.engine.replication().is_replica());
         if !shared.engine.replication().is_replica() {
-            // Before clients may write.
+            // The stream begins before clients may write.
             shared.replication.lead(&shared.engine);
         }
-        // A score that cannot be written has been told of.
+        // An error has been logged already.
         let _ = oom::apply(&shared.engine.config().snapshot());
         shared.wake_link_thread();
     }
@@ -592,7 +592,7 @@ impl Connections for EngineHost {
     }
 }
 
-/// A place of the stream that the thread knows which frames the log.
+/// A place in the stream, as known to the thread that frames the log.
 struct MarkedStop {
     shared: Arc<Shared>,
     stop: Arc<StreamStop>,
@@ -624,5 +624,5 @@ impl EffectSink for EngineHost {
     }
 }
 
-/// Threads that help with one work; more would wait for the one that gives it to them.
+/// Threads that help with one work; more would wait for the thread that gives it to them.
 const HELPERS_MAX: usize = 3;

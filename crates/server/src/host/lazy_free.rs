@@ -1,4 +1,4 @@
-//! Background threads that free what takes long: big collections, flushed tables.
+//! Background threads that free large objects: big collections, flushed tables.
 
 use crate::system::affinity;
 use crossbeam_channel::{Sender, unbounded};
@@ -35,12 +35,13 @@ impl LazyFree {
                 step_back();
                 for mut item in garbage {
                     let objects = item.objects();
-                    // In steps, so that this thread does not keep a core from the workers for long.
+                    // The object is freed in steps, so that this thread does not hold a core for long that a worker
+                    // needs.
                     while !item.drain_step(STEP) {
                         thread::yield_now();
                     }
                     drop(item);
-                    // A thread that sees nothing pending sees all that was freed.
+                    // A thread that sees nothing pending sees all freed objects.
                     freed.fetch_add(objects, Relaxed);
                     pending.fetch_sub(objects, Release);
                 }
@@ -52,17 +53,17 @@ impl LazyFree {
     pub fn take(&self, garbage: Vec<Garbage>) {
         for item in garbage {
             self.pending.fetch_add(item.objects(), Relaxed);
-            // A send fails only when the threads are gone, at the end of the process; then it is freed here.
+            // A send fails only when the threads are gone, at the end of the process; then the object is freed here.
             let _ = self.queue.send(item);
         }
     }
 
-    /// Objects that wait to be freed (`lazyfree_pending_objects`).
+    /// Returns the number of objects that wait to be freed (`lazyfree_pending_objects`).
     pub fn pending(&self) -> usize {
         self.pending.load(Acquire)
     }
 
-    /// Objects that were freed (`lazyfreed_objects`).
+    /// Returns the number of objects that were freed (`lazyfreed_objects`).
     pub fn freed(&self) -> usize {
         self.freed.load(Relaxed)
     }
@@ -72,8 +73,8 @@ impl LazyFree {
     }
 }
 
-/// Makes this thread give way to all others: where every core has a worker, freeing would hold one up for a time slice.
-/// Where the system refuses, freeing works as well.
+/// Makes this thread yield to all others: where every core has a worker, freeing would delay one for a time slice.
+/// Freeing works without it, too.
 fn step_back() {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LEAST_PRIORITY);
 }

@@ -1,4 +1,4 @@
-//! What the engine asks of the process around it, and the threads that do it: freeing, waiting for other servers.
+//! The engine's requests to the process around it, and the threads that serve them: freeing, waiting for other servers.
 //!
 //! In: calls of the engine's host traits. Out: messages to workers, system calls. It is the only room that the engine
 //! calls into, and no other room but the start knows it.

@@ -1,4 +1,4 @@
-//! The Sentinel within the server has the server's users and configuration, as they are at the moment.
+//! The link by which the Sentinel within the server gets the server's present users and configuration.
 
 use crate::listener::acceptor::Acceptor;
 use crate::system::log;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 pub struct SentinelFollower {
     engine: Arc<Engine>,
     acceptor: Arc<Acceptor>,
-    /// One change at a time: the last one sees what all before it have done to the server.
+    /// Lock for one change at a time: the last one sees the effect of all before it on the server.
     turn: Mutex<()>,
 }
 
 impl SentinelFollower {
-    /// A follower of a server for the Sentinel that has this engine and listens so.
+    /// Creates a follower of a server for the Sentinel with this engine and these listeners.
     pub fn new(engine: &Arc<Engine>, acceptor: &Arc<Acceptor>) -> SentinelFollower {
         SentinelFollower { engine: Arc::clone(engine), acceptor: Arc::clone(acceptor), turn: Mutex::new(()) }
     }
@@ -26,7 +26,7 @@ impl SentinelFollower {
         commands::sentinel::follow_users(server, &self.engine);
     }
 
-    /// Gives the Sentinel the server's configuration, but for what it listens at.
+    /// Gives the Sentinel the server's configuration, but for the addresses and ports.
     pub fn follow_config(&self, server: &Engine) {
         let _turn = self.turn.lock();
         let before = self.engine.config().snapshot();

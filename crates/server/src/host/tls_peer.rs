@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// The connection; its handshake is made with what is written or read first.
+/// The connection; its handshake is made with the first write or read.
 pub struct TlsPeer(StreamOwned<ClientConnection, Tcp>);
 
 impl TlsPeer {
     /// Puts TLS around a connection.
     pub fn new(tcp: Tcp, settings: Arc<ClientConfig>) -> io::Result<TlsPeer> {
-        // Names are not compared, and none is told.
+        // Names are not compared, and none is sent.
         let nobody = ServerName::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let tls = ClientConnection::new(settings, nobody).map_err(io::Error::other)?;
         Ok(TlsPeer(StreamOwned::new(tls, tcp)))

@@ -1,7 +1,7 @@
-//! Where connections come in: the listening sockets, what is accepted from them, and which worker gets it.
+//! The listening sockets, the acceptance of connections, and the choice of their workers.
 //!
-//! The first worker hears of those who want to be connected, and accepts a few of them a tick. Every worker looks for
-//! some in its ticks, too: one that is busy for long keeps nobody waiting.
+//! The first worker is notified of new connections, and accepts a few of them a tick. Every worker looks for some in
+//! its ticks, too, so that a worker that is busy for long makes no client wait.
 
 use crate::listener::handshakes::Handshakes;
 use crate::listener::new_client::{hand_out, refuse};
@@ -22,17 +22,17 @@ use std::time::{Duration, Instant};
 /// The token under which listening sockets report.
 pub const LISTENERS: Token = Token(usize::MAX - 1);
 
-/// How long nothing is accepted after that has failed, for want of files or memory.
+/// Pause before the next acceptance after one has failed, for want of files or memory.
 const REST: Duration = Duration::from_millis(100);
 
 const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
 
 /// The listening sockets.
 pub struct Acceptor {
-    /// Of the worker that hears of connections.
+    /// Registry of the worker that is notified of connections.
     registry: Registry,
     state: Mutex<State>,
-    /// What connections with TLS are made with.
+    /// TLS settings of new connections.
     pub tls: Arc<TlsState>,
     /// The threads of their handshakes and of proxies' headers, from the first such connection on.
     handshakes: OnceLock<Handshakes>,
@@ -41,11 +41,11 @@ pub struct Acceptor {
 #[derive(Default)]
 struct State {
     listeners: Vec<Listener>,
-    /// It could not accept, and rests until then.
+    /// End of the pause after an acceptance that failed.
     rests_until: Option<Instant>,
 }
 
-/// Who is let in.
+/// Limits and options of accepted connections.
 struct Admission {
     max_clients: usize,
     /// Connections that are accepted from each listening socket before others are served.
@@ -68,13 +68,13 @@ impl Admission {
 }
 
 impl Acceptor {
-    /// The worker with this registry will hear of connections.
+    /// Creates the acceptor; the worker with this registry is notified of connections.
     pub fn new(registry: &Registry, tls: Arc<TlsState>) -> io::Result<Acceptor> {
         let (registry, handshakes) = (registry.try_clone()?, OnceLock::new());
         Ok(Acceptor { registry, state: Mutex::default(), tls, handshakes })
     }
 
-    /// Who wants to be connected is let in from now on.
+    /// Accepts clients from now on.
     pub fn open(&self, listeners: Vec<Listener>) -> io::Result<()> {
         self.add(&mut self.state.lock(), listeners)
     }
@@ -99,20 +99,20 @@ impl Acceptor {
         self.add(&mut state, opened).map_err(|error| error.to_string())
     }
 
-    /// Connections that are made from now on have the keepalive of `config`.
+    /// Sets the keepalive of connections that are made from now on to that of `config`.
     pub fn set_keepalive(&self, config: &Config) {
         for listener in &self.state.lock().listeners {
             listener.set_keepalive(config);
         }
     }
 
-    /// Nobody is accepted any more.
+    /// Accepts no clients any more.
     pub fn close(&self) {
         self.state.lock().listeners.clear();
     }
 
     /// Accepts some connections and gives each to the worker with the fewest; true if there may be more. None while
-    /// another thread is at that, for which nobody waits: who knows of connections tries again.
+    /// another thread does that, and no thread waits for it: a worker that knows of connections retries.
     pub fn accept(&self, shared: &Arc<Shared>) -> Option<bool> {
         let mut state = self.state.try_lock()?;
         let admission = Admission::of(&shared.engine);
@@ -134,7 +134,7 @@ impl Acceptor {
         Some(more)
     }
 
-    /// True if there may be more.
+    /// Accepts some connections from one socket. True if there may be more.
     fn accept_some(&self, shared: &Arc<Shared>, listener: &Listener, admission: &Admission) -> io::Result<bool> {
         let at_once = if listener.port() == Port::Tls { admission.tls_at_once } else { admission.at_once };
         let is_proxied = admission.config.has_choice(Directive::PROXY_PROTOCOL, listener.directive());
@@ -156,13 +156,13 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// Connections that are clients or about to be: those on the list, whichever thread serves them, or those that
-    /// workers have, of which some may have left the list and not be closed yet.
+    /// Returns the number of connections that are clients or about to be: clients on the list, whichever thread serves
+    /// them, or connections of workers, of which some may have left the list and not be closed yet.
     fn present(&self, shared: &Shared) -> usize {
         shared.connections().max(shared.engine.clients().len()) + self.handshakes.get().map_or(0, Handshakes::pending)
     }
 
-    /// A connection that was made within the process becomes a client, if there may be one more.
+    /// Makes a connection within the process a client, if there may be one more.
     pub fn take_in(&self, shared: &Shared, accepted: Accepted, login: Login) -> Result<(), &'static str> {
         if self.present(shared) >= Admission::of(&shared.engine).max_clients {
             shared.connections_rejected.fetch_add(1, Relaxed);
@@ -175,7 +175,7 @@ impl Acceptor {
     fn begin_handshake(&self, shared: &Arc<Shared>, accepted: Accepted, is_proxied: bool) -> io::Result<()> {
         let handshakes = match self.handshakes.get() {
             Some(handshakes) => handshakes,
-            // Only the thread that has the listeners comes here.
+            // Only the thread that holds the listeners gets here.
             None => {
                 let started = Handshakes::start(shared, &self.tls)?;
                 self.handshakes.get_or_init(|| started)
@@ -186,7 +186,7 @@ impl Acceptor {
     }
 }
 
-/// The connection was gone before it was accepted; the next one may be fine.
+/// Returns whether the connection was gone before it was accepted; the next one may be fine.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,12 +1,12 @@
-//! What comes before a connection is a client, beside the workers: a proxy's header, the handshake of TLS.
+//! The work before a connection is a client, beside the workers: a proxy's header, the handshake of TLS.
 //!
 //! ```text
 //!   acceptor -> queue of a thread -> its poll: as far as the socket goes -> done: a worker's client
 //!                                                                        -> failed, or too slow: closed
 //! ```
 //!
-//! Who is at it counts towards `maxclients`, and has [`PATIENCE`] for each. The first thread also looks whether
-//! certificates have changed (`tls-auto-reload-interval`).
+//! A connection at this work counts towards `maxclients`, and has [`PATIENCE`] for each. The first thread also checks
+//! whether certificates have changed (`tls-auto-reload-interval`).
 
 use crate::connection::socket::SocketStream;
 use crate::connection::tls_stream::TlsStream;
@@ -30,19 +30,19 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a header or a handshake may take.
+/// Time that a header or a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Threads at most; more would take the workers' processors.
 const THREADS_MAX: usize = 4;
 const WAKE: Token = Token(usize::MAX);
-/// How often is looked whether certificates are to be read again.
+/// Interval of checks whether certificates are to be read again.
 const RELOAD_CHECK: Duration = Duration::from_millis(500);
 
 /// The threads that shake hands.
 pub struct Handshakes {
     threads: Vec<(Sender<(Accepted, bool)>, Waker)>,
     next: AtomicUsize,
-    /// Connections that are at it.
+    /// Number of connections at their header or handshake.
     pending: Arc<AtomicUsize>,
 }
 
@@ -78,16 +78,16 @@ impl Handshakes {
         Ok(Handshakes { threads, next: AtomicUsize::new(0), pending })
     }
 
-    /// How many connections are at it.
+    /// Returns the number of connections at their header or handshake.
     pub fn pending(&self) -> usize {
         self.pending.load(Relaxed)
     }
 
-    /// Begins one; `is_proxied`: a proxy's header comes first.
+    /// Begins the work for a connection; `is_proxied`: a proxy's header comes first.
     pub fn begin(&self, accepted: Accepted, is_proxied: bool) {
         let (sender, waker) = &self.threads[self.next.fetch_add(1, Relaxed) % self.threads.len()];
         self.pending.fetch_add(1, Relaxed);
-        // The threads go on as long as the server does.
+        // The threads live as long as the server does.
         let _ = sender.send((accepted, is_proxied));
         let _ = waker.wake();
     }
@@ -96,7 +96,7 @@ impl Handshakes {
 /// A connection at its header or its handshake.
 struct Pending {
     accepted: Accepted,
-    /// The header is to come.
+    /// Reader of the header that is to come.
     header: Option<HeaderReader>,
     serial: u64,
 }
@@ -107,7 +107,7 @@ struct HandshakeThread {
     poll: Poll,
     queue: Receiver<(Accepted, bool)>,
     connections: Slab<Pending>,
-    /// Which connection ends when, the first one first; it may have gone.
+    /// Ends of the connections, the first one first; a connection may have gone.
     deadlines: VecDeque<(Instant, usize, u64)>,
     serial: u64,
     pending: Arc<AtomicUsize>,
@@ -146,7 +146,7 @@ impl HandshakeThread {
         }
     }
 
-    /// How long nothing has to be done unless something comes.
+    /// Returns how long nothing has to be done unless something comes.
     fn rest(&self) -> Option<Duration> {
         let deadline = self.deadlines.front().map(|(at, ..)| at.saturating_duration_since(Instant::now()));
         let check = self.reloads.then_some(RELOAD_CHECK);
@@ -168,7 +168,7 @@ impl HandshakeThread {
         }
     }
 
-    /// The connection is waited for.
+    /// Adds the connection to the poll.
     fn enter(&mut self, mut accepted: Accepted, header: Option<HeaderReader>) {
         self.serial += 1;
         let (serial, entry) = (self.serial, self.connections.vacant_entry());
@@ -182,7 +182,7 @@ impl HandshakeThread {
         self.go_on(token);
     }
 
-    /// The connection with TLS around its socket.
+    /// Wraps the connection's socket in TLS.
     fn wrap(&self, accepted: Accepted) -> Result<Accepted, String> {
         let settings = self.tls.settings().ok_or("TLS is not configured")?;
         let SocketStream::Tcp(tcp) = accepted.stream else { return Err("TLS needs TCP".to_owned()) };
@@ -238,7 +238,7 @@ impl HandshakeThread {
         let header = self.connections.get_mut(token).and_then(|pending| pending.header.take());
         let Accepted { addr, laddr, .. } = self.remove(token);
         let also = match header {
-            // Proxies look whether the server is there.
+            // Proxies check whether the server is there.
             Some(header) if header.is_empty() => {
                 return log::verbose(format_args!("Closed {addr}, which has sent no header of the PROXY protocol"));
             }
@@ -250,7 +250,7 @@ impl HandshakeThread {
         }
     }
 
-    /// Ends those that take too long.
+    /// Ends connections that take too long.
     fn end_late(&mut self) {
         let now = Instant::now();
         while let Some((_, token, serial)) = self.deadlines.pop_front_if(|(at, ..)| *at <= now) {

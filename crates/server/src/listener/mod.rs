@@ -1,8 +1,8 @@
 //! The listening sockets, and how new connections get to workers.
 //!
 //! In: the configuration's addresses, connections from the kernel. Out: messages with a new connection, to the worker
-//! that has the fewest; those with TLS after their handshakes, and a proxy's after their headers, which threads of
-//! their own see to. It knows nothing of what a client says.
+//! that has the fewest; connections with TLS after their handshakes, and a proxy's after their headers, on threads of
+//! their own. It knows nothing of clients' requests.
 
 pub mod acceptor;
 pub mod handshakes;

@@ -13,11 +13,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What is said to who comes from another machine and may not.
+/// Reply to a client of another machine that may not enter.
 const PROTECTED: &str = "-DENIED Cinnabar is running in protected mode because protected mode is enabled and no password is set for the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from external computers, you may adopt one of the following solutions: 1) Disable protected mode by sending the command 'CONFIG SET protected-mode no' from the loopback interface by connecting from the same host the server is running on, however MAKE SURE the server is not publicly accessible from internet if you do so. Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the protected mode by editing the configuration file, and setting the protected mode option to 'no', and then restarting the server. 3) If you started the server manually just for testing, restart it with the '--protected-mode no' option. 4) Set up an authentication password for the default user. NOTE: You only need to do one of the above things in order for the server to start accepting connections from the outside.\r\n";
 
-/// Whether a peer may talk to this server at all. Protected mode lets in only peers on this machine (`local`): over
-/// loopback, a Unix socket, or a proxy where both the proxy and its client are. Every listener asks this before it
+/// Returns whether a peer may talk to this server at all. Protected mode lets in only peers on this machine (`local`):
+/// over loopback, a Unix socket, or a proxy where both the proxy and its client are. Every listener asks this before it
 /// obeys anything: for clients of all protocols and of a Sentinel in [`hand_out`], the admin plane before it looks at a
 /// request.
 pub fn may_enter(engine: &Engine, local: bool) -> bool {
@@ -27,7 +27,7 @@ pub fn may_enter(engine: &Engine, local: bool) -> bool {
 }
 
 /// Returns the line for the log about a server that listens beyond this machine while its default user needs no
-/// password, and whether it is a danger.
+/// password, and whether that is a danger.
 pub fn open_door(engine: &Engine) -> Option<(bool, &'static str)> {
     let config = engine.config().snapshot();
     let is_beyond = config.addresses(Directive::BIND).iter().any(|name| !is_loopback(name));
@@ -45,19 +45,19 @@ pub fn open_door(engine: &Engine) -> Option<(bool, &'static str)> {
     })
 }
 
-/// Whether an address of `bind` is one of this machine alone.
+/// Returns whether an address of `bind` is one of this machine alone.
 fn is_loopback(name: &[u8]) -> bool {
     let name = std::str::from_utf8(name.strip_prefix(b"-").unwrap_or(name)).unwrap_or_default();
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// The connection is not to be used: it ends with this text.
+/// Ends a connection that is not to be used with this text.
 pub fn refuse(shared: &Shared, mut accepted: Accepted, text: &str) {
     shared.connections_rejected.fetch_add(1, Relaxed);
     let is_silent = match accepted.port {
         // The book protocol has no greeting and no error without a request.
         Port::Book => true,
-        // Before its handshake a connection with TLS understands nothing.
+        // A connection with TLS understands nothing before its handshake.
         Port::Tls => !matches!(accepted.stream, SocketStream::Tls(_)),
         Port::Resp => false,
     };
@@ -66,7 +66,7 @@ pub fn refuse(shared: &Shared, mut accepted: Accepted, text: &str) {
     }
 }
 
-/// The worker with the fewest connections gets it, if its peer may talk to the server.
+/// Gives the connection to the worker with the fewest, if its peer may talk to the server.
 pub fn hand_out(shared: &Shared, accepted: Accepted, login: Login) {
     if !may_enter(&shared.engine, accepted.local) {
         return refuse(shared, accepted, PROTECTED);

@@ -1,4 +1,4 @@
-//! Connections that a proxy makes for its clients: whose they are, its header says, which comes before all else.
+//! Connections that a proxy makes for its clients: the header, which comes before all else, names the client.
 
 use crate::connection::socket::SocketStream;
 use crate::listener::sockets::Accepted;
@@ -8,7 +8,7 @@ use std::io;
 /// Bytes that are read at a time.
 const READ_MAX: usize = 256;
 
-/// What has come of a header.
+/// The part of a header that has come.
 #[derive(Debug, Default)]
 pub struct HeaderReader {
     came: Vec<u8>,
@@ -32,14 +32,14 @@ impl HeaderReader {
         }
     }
 
-    /// Whether nothing has come.
+    /// Returns whether nothing has come.
     pub fn is_empty(&self) -> bool {
         self.came.is_empty()
     }
 }
 
-/// The connection is that of a proxy's client. It is local if both the proxy and the client are: a header alone proves
-/// nothing.
+/// Gives the connection the addresses of a proxy's client. It is local if both the proxy and the client are: a header
+/// alone proves nothing.
 pub fn pass_for(accepted: &mut Accepted, endpoints: Endpoints) {
     match endpoints {
         Endpoints::Connection => {}
@@ -54,7 +54,7 @@ pub fn pass_for(accepted: &mut Accepted, endpoints: Endpoints) {
     }
 }
 
-/// As CLIENT LIST and the log show it, where each address is a word.
+/// Returns the path as CLIENT LIST and the log show it, where each address is a word.
 fn unix_address(path: &[u8]) -> String {
     let shown = |&byte: &u8| if byte.is_ascii_graphic() { char::from(byte) } else { '?' };
     path.iter().map(shown).chain(":0".chars()).collect()
@@ -96,7 +96,7 @@ mod tests {
         theirs.write_all(b"PING\r\n").unwrap();
         assert_eq!(reader.read(&mut accepted.stream).unwrap_err().kind(), io::ErrorKind::InvalidData);
         drop(accepted);
-        // What was not read of its bytes makes the end a reset, on other sockets than this.
+        // Unread bytes make the end a reset, on other sockets than this.
         assert!(!matches!(theirs.read(&mut [0; 4]), Ok(1..)));
     }
 

@@ -14,12 +14,12 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes that the kernel takes of replies before their turn to be sent comes. By itself it would take 4 MiB from every
+/// Bytes of replies that the kernel takes before their turn to be sent comes. By itself it would take 4 MiB from every
 /// connection whose peer does not read; a few hundred of these bring all of the machine's TCP to its limit of memory,
-/// where even word that a peer is gone is dropped.
+/// at which even the word that a peer is gone is dropped.
 const UNSENT_MAX: u32 = 128 << 10;
 
-/// What is spoken at a port.
+/// Protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Port {
     Resp,
@@ -28,7 +28,7 @@ pub enum Port {
 }
 
 impl Port {
-    /// All of them.
+    /// All ports.
     pub const ALL: [Port; 3] = [Port::Resp, Port::Tls, Port::Book];
 
     fn directive(self) -> Directive {
@@ -51,13 +51,13 @@ pub struct Accepted {
     pub stream: SocketStream,
     pub addr: String,
     pub laddr: String,
-    /// From this machine: over loopback or a Unix socket.
+    /// Whether the peer is on this machine: over loopback or a Unix socket.
     pub local: bool,
     pub port: Port,
 }
 
 impl Listener {
-    /// What the log calls it.
+    /// Returns its name in the log.
     pub fn kind(&self) -> &'static str {
         match self {
             Listener::Tcp { port: Port::Resp, .. } => "tcp",
@@ -67,7 +67,7 @@ impl Listener {
         }
     }
 
-    /// What is spoken there.
+    /// Returns the protocol of the port.
     pub fn port(&self) -> Port {
         match self {
             Listener::Tcp { port, .. } => *port,
@@ -75,7 +75,7 @@ impl Listener {
         }
     }
 
-    /// What `proxy-protocol` calls it.
+    /// Returns its name in `proxy-protocol`.
     pub fn directive(&self) -> &'static str {
         match self {
             Listener::Tcp { port: Port::Resp, .. } => "port",
@@ -92,14 +92,15 @@ impl Listener {
         }
     }
 
-    /// Connections have their options from their listener. They are wishes: a connection without them still works.
+    /// Sets the keepalive, which connections have from their listener. Options are wishes: a connection without them
+    /// still works.
     pub fn set_keepalive(&self, config: &Config) {
         if let Listener::Tcp { socket, .. } = self {
             let _ = keep_alive(&SockRef::from(socket), keepalive(config));
         }
     }
 
-    /// The next connection; None when nobody waits.
+    /// Returns the next connection; None when no client waits.
     pub fn accept(&self) -> io::Result<Option<Accepted>> {
         let accepted = match self {
             Listener::Tcp { socket, port, address } => socket.accept().and_then(|(stream, peer)| {
@@ -132,12 +133,12 @@ impl Drop for Listener {
     }
 }
 
-/// An IPv4 peer of an IPv6 socket counts as IPv4.
+/// Returns an IPv4 peer of an IPv6 socket as IPv4.
 fn canonical(peer: SocketAddr) -> SocketAddr {
     SocketAddr::new(peer.ip().to_canonical(), peer.port())
 }
 
-/// Seconds after which a silent peer is asked whether it is there; 0: never.
+/// Returns the seconds after which a silent peer is asked whether it is there; 0: never.
 fn keepalive(config: &Config) -> u64 {
     config.int(Directive::TCP_KEEPALIVE).max(0) as u64
 }
@@ -151,7 +152,7 @@ fn keep_alive(socket: &Socket, seconds: u64) -> io::Result<()> {
     socket.set_tcp_keepalive(&times)
 }
 
-/// Opens everything that the configuration asks for. An address with a leading `-` may be missing.
+/// Opens all sockets of the configuration. An address with a leading `-` may be missing.
 pub fn open(config: &Config) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
     for port in Port::ALL {
@@ -239,7 +240,7 @@ fn open_all(
     Ok(opened)
 }
 
-/// The protocol or the address does not exist on this machine.
+/// Returns whether the protocol or the address does not exist on this machine.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
         || matches!(error.raw_os_error(), Some(97 | 93 | 94 | 22))
@@ -262,7 +263,7 @@ fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<Socket> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    // Connections have these from their listener. Wishes too.
+    // Connections have these options from their listener. They are wishes too.
     let _ = socket.set_tcp_notsent_lowat(UNSENT_MAX);
     let _ = socket.set_tcp_nodelay(true);
     let _ = keep_alive(&socket, keepalive(config));
@@ -274,7 +275,7 @@ fn open_tcp(address: SocketAddr, config: &Config) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// The system's text alone: without what the standard library puts around it, and without what was done.
+/// Returns the system's text alone: without the additions of the standard library, and without the operation.
 fn reason(error: &io::Error) -> String {
     let text = os_message(error);
     text.strip_prefix("failed to lookup address information: ").map_or_else(|| text.clone(), str::to_owned)
@@ -283,7 +284,7 @@ fn reason(error: &io::Error) -> String {
 fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
     let mode = config.int(Directive::UNIXSOCKETPERM) as u32;
     let group = String::from_utf8_lossy(config.text(Directive::UNIXSOCKETGROUP)).into_owned();
-    // What an earlier server left behind would be in the way.
+    // The file of an earlier server would be in the way.
     let _ = std::fs::remove_file(path);
     let step = |name: &'static str| move |error: io::Error| format!("{name}: {}", os_message(&error));
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).map_err(step("creating socket"))?;
@@ -299,7 +300,7 @@ fn open_unix(path: &str, config: &Config) -> Result<UnixListener, String> {
     Ok(UnixListener::from_std(socket.into()))
 }
 
-/// By name or by number.
+/// Gives the file to a group, by name or by number.
 fn give_to_group(path: &str, name: &str) -> Result<(), String> {
     let failed = |what: &str| format!("getgrnam error for group '{name}': {what}");
     let id = match Group::from_name(name).map_err(|error| failed(error.desc()))? {

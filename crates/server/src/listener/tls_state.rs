@@ -1,4 +1,4 @@
-//! What connections with TLS are made with now, and its changes.
+//! The present settings of connections with TLS, and their changes.
 
 use crate::system::log::{self, Level};
 use crate::tls::tls_settings::{Materials, TlsSettings, is_wanted};
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub struct TlsState {
     settings: RwLock<Option<Arc<TlsSettings>>>,
-    /// When files were looked at last. One reading at a time: the later one stays.
+    /// Time at which files were looked at last. One reading at a time: the later one stays.
     looked_at: Mutex<Option<Instant>>,
 }
 
 impl TlsState {
-    /// What new connections are made with.
+    /// Returns the settings of new connections.
     pub fn settings(&self) -> Option<Arc<TlsSettings>> {
         self.settings.read().clone()
     }

@@ -1,4 +1,4 @@
-//! A connection by which slots go to another node: answers and words come, keys and changes go.
+//! A connection by which slots go to another node: answers and words arrive, keys and changes are sent.
 //!
 //! ```text
 //!   orders - words | keys of the snapshot | SNAPSHOT-EOF | changes and words
@@ -25,27 +25,27 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes that are handed to the socket before it has sent those before them.
+/// Bytes that are given to the socket before it has sent the ones before them.
 const WINDOW: usize = 256 << 10;
-/// Bytes of changes that are kept in one piece.
+/// Bytes of changes that are retained in one piece.
 const PIECE: usize = 64 << 10;
-/// About so many bytes are in a block of the snapshot.
+/// Bytes of a block of the snapshot, about.
 const BLOCK: usize = 64 << 10;
 /// Bytes of the log that are looked through at a time.
 const READ: u64 = 4 << 20;
-/// Bytes of input that are no answer and no word, at most.
+/// Bytes of input that are neither an answer nor a word, at most.
 const INPUT_MAX: usize = 64 << 10;
 
-/// How far the link is.
+/// Stage of the link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Everything goes as it comes.
+    /// Everything is sent as it comes.
     Talk,
-    /// Keys go, and changes wait.
+    /// Keys are sent, and changes wait.
     Snapshot,
     /// The next word ends the snapshot.
     SnapshotEnds,
-    /// Changes go.
+    /// Changes are sent.
     Stream,
 }
 
@@ -53,7 +53,7 @@ enum Phase {
 enum Pausing {
     /// Locks are passed, from this one on.
     Passing(usize),
-    /// All that was written up to here is to be on its way.
+    /// Changes up to here are to be read and sent.
     Reading(u64),
 }
 
@@ -70,22 +70,22 @@ pub struct ExportLink {
     blocks: Option<Receiver<Vec<u8>>>,
     is_written: bool,
     reader: Option<LogReader>,
-    /// Up to where the log was read.
+    /// Offset up to which the log was read.
     read_to: u64,
     filter: Option<MigrationFilter>,
-    /// The target cannot have a change that was made.
+    /// Whether the target cannot have a change that was made.
     is_divided: bool,
     changes: VecDeque<Vec<u8>>,
     /// Bytes in the queue and of changes.
     waiting: u64,
-    /// What is being handed to the socket, and how much of it was.
+    /// Bytes that are being given to the socket, and how many of them were.
     block: Vec<u8>,
     handed: usize,
-    /// Bytes that were handed to the socket, and those of them that were counted as sent.
+    /// Bytes that were given to the socket, and those of them that were counted as sent.
     given: u64,
     counted: u64,
     pausing: Option<Pausing>,
-    /// What was told last of what is unsent.
+    /// Number of unsent bytes that was published last.
     told: u64,
 }
 
@@ -121,7 +121,7 @@ impl ExportLink {
         self.peer.register(registry, token)
     }
 
-    /// Whether the connection stands now, and did not before.
+    /// Returns whether the connection has opened since the last call.
     pub fn has_opened(&mut self) -> io::Result<bool> {
         let opened = !self.is_open && self.peer.opened()?.is_some();
         self.is_open |= opened;
@@ -141,21 +141,21 @@ impl ExportLink {
         }
     }
 
-    /// Keys of these slots are to be sent, as they come by the receiver.
+    /// Begins to send keys of these slots, as they come by the receiver.
     pub fn begin_snapshot(&mut self, slots: SlotSet, blocks: Receiver<Vec<u8>>) {
         (self.filter, self.blocks) = (Some(MigrationFilter::new(slots)), Some(blocks));
     }
 
-    /// The slots whose keys it sends.
+    /// Returns the slots whose keys it sends.
     pub fn slots(&self) -> Option<&SlotSet> {
         self.filter.as_ref().map(MigrationFilter::slots)
     }
 
-    /// What the thread tells that writes it. False: it cannot go on.
+    /// Takes an event of the thread that writes the snapshot. False: the link cannot continue.
     pub fn take_snapshot(&mut self, event: SnapshotEvent, desk: &NodeDesk) -> bool {
         match event {
             SnapshotEvent::Begun { mut reader, offset } => {
-                // What lies before is in the snapshot.
+                // Changes before the offset are in the snapshot.
                 while self.read_to < offset
                     && let Ok(at) = reader.read(offset, |_, _| ControlFlow::Continue(()))
                 {
@@ -178,17 +178,17 @@ impl ExportLink {
         }
     }
 
-    /// Writes are to be paused: so they are once all locks were passed.
+    /// Begins a pause of writes: they are paused once all locks were passed.
     pub fn pause(&mut self) {
         self.pausing = Some(Pausing::Passing(0));
     }
 
-    /// Whether it is to be looked at again soon, without an event.
+    /// Returns whether the link is to be served again soon, without an event.
     pub fn is_eager(&self) -> bool {
         self.pausing.is_some()
     }
 
-    /// Takes what has come. False: the connection has ended.
+    /// Takes input that has come. False: the connection has ended.
     pub fn listen(&mut self, desk: &NodeDesk) -> bool {
         let (bytes, more) = self.peer.read();
         self.info.count_input(bytes.len());
@@ -215,12 +215,12 @@ impl ExportLink {
         }
     }
 
-    /// The target has answered all orders: what comes now are words.
+    /// Returns whether the target has answered all orders: input from now on is words.
     fn is_answered(&self, desk: &NodeDesk) -> bool {
         desk.asks(|bus| bus.migrations().job(&self.job).is_some_and(|job| job.state.has_answer()))
     }
 
-    /// Goes on as far as can be now. False: the connection has ended.
+    /// Continues as far as possible now. False: the connection has ended.
     pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> bool {
         self.read_log(&shared.engine);
         self.go_on_pausing(shared, desk);
@@ -241,7 +241,7 @@ impl ExportLink {
         true
     }
 
-    /// Hands as much to the socket as may wait there, a large block in parts.
+    /// Gives as much to the socket as may wait there, a large block in parts.
     fn hand_over(&mut self, desk: &NodeDesk) -> io::Result<()> {
         while self.peer.waiting() < WINDOW {
             if self.handed == self.block.len() {
@@ -258,7 +258,7 @@ impl ExportLink {
         Ok(())
     }
 
-    /// Shows what was sent, and what there is of it in memory.
+    /// Publishes the bytes that were sent, and the bytes in memory.
     fn count(&mut self, shared: &Shared) {
         let sent = self.given.saturating_sub(self.peer.waiting() as u64);
         let new = sent.saturating_sub(self.counted);
@@ -270,7 +270,7 @@ impl ExportLink {
         self.info.memory.store(held + size_of::<ExportLink>(), Relaxed);
     }
 
-    /// What is to be sent next.
+    /// Returns the bytes that are to be sent next.
     fn next(&mut self, desk: &NodeDesk) -> Option<Vec<u8>> {
         if let Some(bytes) = self.queue.pop_front() {
             self.waiting -= bytes.len() as u64;
@@ -284,7 +284,7 @@ impl ExportLink {
                 Some(bytes)
             }
             Phase::Snapshot => {
-                // In this order: what was handed out before it was told is there.
+                // The order matters: blocks that were sent before the flag was set are there.
                 let is_written = self.is_written;
                 let block = self.blocks.as_ref().and_then(|blocks| blocks.try_recv().ok());
                 if block.is_none() && is_written {
@@ -296,7 +296,7 @@ impl ExportLink {
         }
     }
 
-    /// Changes of the slots that were written since.
+    /// Reads changes of the slots that were written since.
     fn read_log(&mut self, engine: &Engine) {
         let (Some(reader), Some(filter)) = (&mut self.reader, &mut self.filter) else { return };
         let appended = engine.change_log().appended();
@@ -325,12 +325,12 @@ impl ExportLink {
         }
     }
 
-    /// Whether there is more of the log to look through.
+    /// Returns whether there is more of the log to read.
     pub fn has_unread(&self, engine: &Engine) -> bool {
         self.reader.is_some() && engine.change_log().appended() > self.read_to
     }
 
-    /// Bytes that wait for the target.
+    /// Returns the bytes that wait for the target.
     pub fn unsent(&self) -> u64 {
         self.waiting
     }

@@ -25,21 +25,21 @@ use std::time::{Duration, Instant};
 /// Bytes that are read at a time, and applied before others get their turn.
 const PART: usize = 64 << 10;
 const TURN: usize = 512 << 10;
-/// Bytes that may wait to be applied: who sends more waits, unless they are one command.
+/// Bytes that may wait to be applied: a source that sends more waits, unless they are one command.
 const INPUT_MAX: usize = 4 << 20;
-/// How often the node is told that something came.
+/// Interval at which the node is notified of input.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// What became of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// There is nothing more to do until something comes.
+    /// There is nothing more to do until input comes.
     Idle,
     /// There is more to do.
     More,
-    /// What comes next cannot run now.
+    /// The next command cannot run now.
     Stuck,
-    /// Keys that were applied are still to be kept.
+    /// Keys that were applied are not yet durable, or not yet on replicas.
     Unkept,
     /// The connection has ended.
     Ended,
@@ -54,14 +54,14 @@ pub struct ImportLink {
     has_ended: bool,
     input: Vec<u8>,
     units: Units,
-    /// Bytes that the input begins with which are commands to be applied.
+    /// Bytes of commands to be applied at the beginning of the input.
     commands: usize,
     applier: Applier,
-    /// Whether the source has given the slots up. Keys that it removes afterwards are its own copies.
+    /// Whether the source has given the slots up. Keys that the source removes afterwards are its own copies.
     is_granted: bool,
     output: Vec<u8>,
     told_at: Instant,
-    /// The log's length that is to be kept before the slots are taken.
+    /// Length up to which the log is to be kept before the slots are taken.
     applied_to: Option<u64>,
 }
 
@@ -90,7 +90,7 @@ impl ImportLink {
         self.stream.register(registry, token)
     }
 
-    /// Something may have come.
+    /// Records that input may have come.
     pub fn note(&mut self) {
         self.is_readable = true;
     }
@@ -143,7 +143,7 @@ impl ImportLink {
         }
     }
 
-    /// The next unit of what is there.
+    /// Takes the next unit of the input.
     fn take(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
         if self.commands > 0 {
             return self.apply(shared, desk);
@@ -165,7 +165,7 @@ impl ImportLink {
                 self.input.drain(..len);
                 self.is_granted |= word == Some(SyncWord::FailoverGranted);
                 if word == Some(SyncWord::SnapshotEof) {
-                    // Valkey takes changes to begin there, whatever was selected for the snapshot's keys.
+                    // Valkey takes changes to begin there, whatever database was selected for the snapshot's keys.
                     self.applier.select(0);
                 }
                 desk.input(|bus, now| bus.migration_word(&self.job, word, now));
@@ -182,9 +182,9 @@ impl ImportLink {
         }
     }
 
-    /// Whether what was applied is still to be kept as a reply would tell of it: by the disk with `always`, and by as
-    /// many replicas as acknowledge writes. The source's clients were told of it, and the source has it no more once
-    /// this node takes the slots.
+    /// Returns whether applied commands are not yet kept as their replies would require: by the disk with `always`, and
+    /// by as many replicas as acknowledge writes. The source's clients have seen the replies, and the source has the
+    /// keys no more once this node takes the slots.
     fn waits_to_be_kept(&mut self, shared: &Shared) -> bool {
         let engine = &*shared.engine;
         let need = configured_need(&engine.config().snapshot());
@@ -225,7 +225,7 @@ impl ImportLink {
         Turn::Idle
     }
 
-    /// Others are told of what was applied: the log's file, replicas, clients that wait for it.
+    /// Notifies others of applied commands: the log's file, replicas, clients that wait for their keys.
     fn tell(&self, shared: &Shared) {
         if shared.engine.has_log()
             && let Some(aof) = applied::log_file_of(shared)
@@ -254,7 +254,7 @@ impl ImportLink {
         Ok(())
     }
 
-    /// The connection has ended: a transaction that is not whole is none.
+    /// Ends the link: a transaction that is incomplete is dropped.
     pub fn end(mut self, shared: &Shared) {
         self.applier.end(&shared.engine);
     }

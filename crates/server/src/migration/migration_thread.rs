@@ -1,4 +1,4 @@
-//! The thread that moves slots: it has the connections of all jobs, and does what the node wants done for them.
+//! The thread that moves slots: it has the connections of all jobs, and carries out the node's effects for them.
 
 use super::export_link::ExportLink;
 use super::import_link::{ImportLink, Turn};
@@ -31,9 +31,9 @@ use std::time::Duration;
 const WAKE: Token = Token(usize::MAX);
 /// The longest sleep.
 const TICK: Duration = Duration::from_millis(100);
-/// How long it waits where a command cannot run, or a lock is not free.
+/// Sleep when a command cannot run, or a lock is not free.
 const SOON: Duration = Duration::from_micros(200);
-/// How often it looks whether the disk and replicas have what was applied.
+/// Interval of checks whether the disk and replicas have the applied commands.
 const KEPT_LOOK: Duration = Duration::from_millis(1);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
@@ -64,13 +64,13 @@ struct MigrationThread {
     desk: Arc<NodeDesk>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
-    /// By their tokens.
+    /// Links of jobs, by their tokens.
     links: slab::Slab<JobLink>,
-    /// Snapshots that could not begin, as there were too many. Jobs wait in line for others to end.
+    /// Jobs whose snapshots could not begin, as there were too many. They wait in line for others to end.
     refused: VecDeque<(JobName, SlotSet)>,
-    /// Writes are held back.
+    /// Whether writes are paused.
     holds: bool,
-    /// The longest sleep before the next look.
+    /// Longest sleep before the next look.
     patience: Duration,
 }
 
@@ -159,7 +159,7 @@ impl MigrationThread {
         }
     }
 
-    /// The connection to a target stands.
+    /// Handles a connection to a target that has opened.
     fn opened(&self, job: &JobName) {
         let auth = auth(&self.shared.engine.config().snapshot());
         self.desk.input(|bus, now| bus.migration_connected(job, auth, now));
@@ -222,7 +222,7 @@ impl MigrationThread {
                 }
             }
             MigrationEffect::RemoveKeys { job, slots } => self.desk.remove_imported(job, slots),
-            // What is of the moment was done when the node wanted it.
+            // Effects of the moment were carried out when the node wanted them.
             MigrationEffect::Hide { .. } | MigrationEffect::Show { .. } | MigrationEffect::Record(_) => {}
         }
     }
@@ -262,7 +262,7 @@ impl MigrationThread {
             return self.desk.input(|bus, now| bus.migration_lost(&job, None, now));
         }
         self.links.insert(JobLink::Import(Box::new(link)));
-        // It may have ended while the connection was on its way. What it began with is carried out before any key
+        // The job may have ended while the connection was on its way. Its first commands are carried out before any key
         // comes.
         let is_wanted =
             |bus: &mut cluster::bus::Bus, _| bus.migrations().job(&job).is_some_and(|job| job.state.is_in_progress());
@@ -283,7 +283,7 @@ impl MigrationThread {
         }
     }
 
-    /// The job that has waited longest begins once there is room for its snapshot.
+    /// Begins the snapshot of the job that has waited longest, once there is room for it.
     fn begin_refused(&mut self) {
         if self.shared.engine.open_snapshots().has_room(Purpose::Slots)
             && let Some((job, slots)) = self.refused.pop_front()
@@ -346,7 +346,7 @@ impl MigrationThread {
         }
     }
 
-    /// A connection has ended by itself.
+    /// Handles a connection that has ended by itself.
     fn lose(&mut self, token: usize, reason: Option<&str>) {
         let Some(job) = self.links.get(token).map(JobLink::job) else { return };
         self.close(token);
@@ -362,7 +362,7 @@ impl MigrationThread {
         self.stop_logging();
     }
 
-    /// Changes are not logged for slots that move where none does.
+    /// Stops logging changes for slots that move when no slots do.
     fn stop_logging(&self) {
         if !self.links.iter().any(|(_, link)| matches!(link, JobLink::Export(_))) {
             self.shared.engine.set_logging(LogUser::Migrations, false);
@@ -370,7 +370,7 @@ impl MigrationThread {
     }
 }
 
-/// The command by which this server says to a target who it is, as to a primary.
+/// Returns the command by which this server authenticates to a target, as to a primary.
 fn auth(config: &Config) -> Option<Vec<u8>> {
     let (user, password) = (config.text(Directive::PRIMARYUSER), config.text(Directive::PRIMARYAUTH));
     if password.is_empty() {

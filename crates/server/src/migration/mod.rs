@@ -3,12 +3,11 @@
 //! ```text
 //!   node (crate cluster) -> effects -> thread <-> sockets
 //!                        <- inputs  -    |
-//!   source: keys of a snapshot, written by a thread each; then the change log, of which the slots' part is sent
-//!   target: commands are applied, as those of a primary are
+//!   source: keys of a snapshot, written by a thread each; then the change log, and the slots' part of it is sent
+//!   target: commands are applied, as a primary's are
 //! ```
 //!
-//! What is to be done when is decided in [`cluster::migration`]. One thread carries bytes for all jobs, and applies
-//! what comes.
+//! [`cluster::migration`] decides what is to be done when. One thread carries bytes for all jobs, and applies input.
 
 mod export_link;
 mod import_link;

@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Blocks that may wait.
 const BLOCKS: usize = 32;
 
-/// Starts the thread. Its blocks come by the receiver; it ends when nobody has that.
+/// Starts the thread. Its blocks come by the receiver; it ends when the receiver is dropped.
 pub fn begin(shared: &Arc<Shared>, job: JobName, slots: SlotSet) -> io::Result<Receiver<Vec<u8>>> {
     let (sender, receiver) = bounded(BLOCKS);
     let shared = Arc::clone(shared);
@@ -38,7 +38,7 @@ fn write(shared: &Shared, job: JobName, slots: SlotSet, blocks: Sender<Vec<u8>>)
     let engine = &*shared.engine;
     let config = engine.config().snapshot();
     let style = Style { compress: config.flag(Directive::RDBCOMPRESSION), family: Family::Valkey };
-    // What is written before the snapshot's moment is in it, and passed over in the log.
+    // Changes before the snapshot's moment are in it, and skipped in the log.
     let reader = engine.begin_logging(LogUser::Migrations);
     let snapshot = SlotSnapshot::begin(engine, slots, style)?;
     let offset = snapshot.offset();
@@ -47,7 +47,7 @@ fn write(shared: &Shared, job: JobName, slots: SlotSet, blocks: Sender<Vec<u8>>)
     snapshot.write(delay, &mut BlockSender { shared, blocks })
 }
 
-/// Hands blocks out.
+/// Sends blocks to the receiver.
 struct BlockSender<'s> {
     shared: &'s Shared,
     blocks: Sender<Vec<u8>>,

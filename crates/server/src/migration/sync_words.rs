@@ -2,7 +2,7 @@
 
 use cluster::migration::SyncWord;
 
-/// The word that a whole command of that kind says; None for one that is not known.
+/// Returns the word of a whole command of that kind; None for an unknown one.
 pub fn word_of(command: &[u8]) -> Option<SyncWord> {
     let mut lines = command.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     // A number of arguments, and a length before each.

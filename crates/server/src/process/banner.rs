@@ -1,5 +1,5 @@
-//! What the log says when the server starts. Tools wait for some of it: the process id, in the picture or in the line
-//! instead of it, before "Server initialized".
+//! The lines of the log when the server starts. Tools wait for some of them: the process id, in the picture or in the
+//! line instead of it, before "Server initialized".
 
 use crate::system::log;
 use commands::core::mode;
@@ -7,7 +7,7 @@ use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
 use std::io::{IsTerminal, stdout};
 
-/// Before anything is opened.
+/// Logs the start, before anything is opened.
 pub fn starting(configured: bool) {
     log::notice("oO0OoO0OoO0Oo Cinnabar is starting oO0OoO0OoO0Oo");
     log::notice(format_args!("Cinnabar version={CINNABAR}, bits=64, pid={}, just started", std::process::id()));
@@ -20,7 +20,7 @@ pub fn starting(configured: bool) {
     }
 }
 
-/// The picture, or a line where nobody looks at a terminal and `always-show-logo` is not set.
+/// Logs the picture, or a line if the log is not on a terminal and `always-show-logo` is not set.
 pub fn show(config: &Config) {
     let (mode, port) = (mode::name(config.flag(Directive::CLUSTER_ENABLED)), config.int(Directive::PORT));
     let seen =
@@ -33,7 +33,7 @@ pub fn show(config: &Config) {
     warn_of_backlog(config);
 }
 
-/// Linux shortens a longer queue of connections that are not accepted yet without a word.
+/// Warns of a queue of connections that Linux shortens silently.
 fn warn_of_backlog(config: &Config) {
     const MOST: &str = "/proc/sys/net/core/somaxconn";
     let backlog = config.int(Directive::TCP_BACKLOG);

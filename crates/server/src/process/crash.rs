@@ -1,25 +1,25 @@
-//! What the server leaves behind when it cannot go on: a report in the log, after which the process ends.
+//! The report of a crash: the server writes it to the log when it cannot continue, after which the process ends.
 //!
 //! ```text
 //! === CINNABAR BUG REPORT START: Cut & paste starting from here ===
 //! 1234:M 21 Nov 2026 05:26:01.123 # Cinnabar 0.1.0 crashed by signal: 6
-//! ------ STACK TRACE ------          the failed thread's stack, and what every thread is at
+//! ------ STACK TRACE ------          the failed thread's stack, and every thread's work
 //! ------ STACK TRACE DONE ------
 //! ------ INFO OUTPUT ------
 //! ------ CLIENT LIST OUTPUT ------
-//! ------ CURRENT CLIENT INFO ------  whom the failed thread was working for
+//! ------ CURRENT CLIENT INFO ------  the client of the failed thread
 //! ------ MODULES INFO OUTPUT ------
-//! ------ CONFIG DEBUG OUTPUT ------  what is not the default
+//! ------ CONFIG DEBUG OUTPUT ------  directives that are not the default
 //! === CINNABAR BUG REPORT END ...
 //! ```
 //!
 //! A panic anywhere ends the process: a worker that goes missing would leave its clients without answers and its locks
 //! in an unknown state. INFO and CLIENT LIST need locks that the failed thread may hold, so another thread asks for
-//! them and is waited for only so long.
+//! them, and the wait for it is limited.
 //!
 //! A fatal signal is reported by a thread that waits for it ([`fatal_signals`]), while the failed thread sleeps. Beside
-//! each thread stands what the system knows of it and, for a worker, the latest command of the client that it served
-//! last. Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
+//! each thread stands its state in the system and, for a worker, the latest command of the client that it served last.
+//! Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
 use crate::process::fatal_signals;
 use crate::system::clock;
@@ -48,15 +48,15 @@ use std::sync::{Arc, Once, OnceLock, Weak, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// How long the report waits for what needs the engine's locks.
+/// Time that the report waits for text that needs the engine's locks.
 const PATIENCE: Duration = Duration::from_secs(2);
 const INFO: [&str; 2] = ["INFO", "everything"];
 
 static SERVER: OnceLock<Weak<Shared>> = OnceLock::new();
-/// A report is being written: what fails meanwhile gets none.
+/// Whether a report is being written: a failure meanwhile gets none.
 static REPORTING: AtomicBool = AtomicBool::new(false);
 
-/// From now on a panic is reported and ends the process.
+/// Has panics reported from now on; a panic ends the process.
 pub fn catch_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let stack = Backtrace::force_capture().to_string();
@@ -66,7 +66,7 @@ pub fn catch_panics() {
     }));
 }
 
-/// Tells the reports of the server, once it runs, and begins to wait for fatal signals.
+/// Gives the reports the server, once it runs, and begins to wait for fatal signals.
 pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     // A second server in the process would be a test's.
     let _ = SERVER.set(Arc::downgrade(shared));
@@ -83,7 +83,7 @@ fn crashed(signal: i32) {
     end(&format!("crashed by signal: {signal}"), "", signal);
 }
 
-/// Milliseconds after which a worker that does not come to an end of its tick is reported; 0: never.
+/// Milliseconds after which a worker that does not finish its tick is reported; 0: never.
 static PERIOD: AtomicU64 = AtomicU64::new(0);
 static WATCHDOG: Once = Once::new();
 const PERIOD_MIN: u64 = 200;
@@ -100,7 +100,8 @@ pub fn set_watchdog(config: &Config) {
     }
 }
 
-/// A worker counts the time of its ticks, also when it has nothing to do; one whose count stands still is stuck.
+/// Reports workers that are stuck: a worker counts the time of its ticks, also when it has nothing to do, so a count
+/// that stands still is a stuck worker's.
 fn watch_workers() {
     let mut before: Vec<u64> = Vec::new();
     let mut stuck = false;
@@ -121,7 +122,7 @@ fn watch_workers() {
     }
 }
 
-/// For how long each worker has been busy; those aside that are on their way out.
+/// Returns for how long each worker has been busy, without workers on their way out.
 fn watched(engine: &engine::Engine) -> Vec<u64> {
     engine.metrics().iter().take(engine.workers()).map(|worker| worker.turn_nanos.get()).collect()
 }
@@ -161,7 +162,7 @@ fn end(cause: &str, stack: &str, signal: i32) -> ! {
     if config.is_some_and(|config| config.flag(Directive::USE_EXIT_ON_PANIC)) {
         std::process::exit(1);
     }
-    // A signal that this cannot be done for ends it otherwise.
+    // A signal that does not allow this ends the process otherwise.
     let _ = emulate_default_handler(signal);
     std::process::abort()
 }
@@ -200,7 +201,7 @@ fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
     );
 }
 
-/// The directives that are not as they are without a configuration, but for secrets.
+/// Returns the directives that differ from their defaults, but for secrets.
 fn changed(config: &Config) -> String {
     let usual = Config::default().get(&[b"*"]);
     let differs =
@@ -212,7 +213,7 @@ fn changed(config: &Config) -> String {
         .collect()
 }
 
-/// Every thread: its number, name, what it does, its state, and where it waits in the kernel.
+/// Returns a line for every thread: its number, name, state, place in the kernel, and served client.
 fn threads(server: Option<&Shared>) -> String {
     let mut text = String::new();
     for entry in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -227,7 +228,7 @@ fn threads(server: Option<&Shared>) -> String {
     text
 }
 
-/// The latest command of whom this thread served last.
+/// Returns the latest command of the client that this thread served last.
 fn served(server: &Shared, thread: &str) -> Option<String> {
     let client = latest_client(server, thread)?;
     let id = client.last_command.load(Relaxed).checked_sub(1);
@@ -236,14 +237,14 @@ fn served(server: &Shared, thread: &str) -> Option<String> {
     Some(format!(", last command: {command}, of client {}", client.id))
 }
 
-/// Whom the worker with this thread served last.
+/// Returns the client that the worker with this thread served last.
 fn latest_client(server: &Shared, thread: &str) -> Option<Arc<ClientInfo>> {
     let worker = thread.strip_prefix("worker-")?.parse::<usize>().ok()?;
     let own = server.engine.clients().all().into_iter().filter(|client| client.worker.load(Relaxed) == worker);
     own.max_by_key(|client| client.active_at.load(Relaxed))
 }
 
-/// The lines of all clients, and of the one that the failed thread was working for.
+/// Returns the lines of all clients, and of the one that the failed thread was working for.
 fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
     let now = clock::now().unix_ms();
     let line = |client: &ClientInfo| described(&server.engine, client, now) + "\n";
@@ -251,7 +252,7 @@ fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
     (all, latest_client(server, failed).map(|client| line(&client)))
 }
 
-/// What INFO tells.
+/// Returns INFO's text.
 fn info(server: &Shared) -> Option<String> {
     let mut reply = Reply::new(Vec::new(), Protocol::Resp2);
     dispatch::execute(&server.engine, &mut Session::of_server(), &mut INFO[..].into(), clock::now(), &mut reply);
@@ -261,12 +262,12 @@ fn info(server: &Shared) -> Option<String> {
     }
 }
 
-/// What `question` finds out, if it does so in time.
+/// Returns the answer of `question`, if it comes in time.
 fn ask<A: Send + 'static>(server: &Arc<Shared>, question: impl FnOnce(&Shared) -> A + Send + 'static) -> Option<A> {
     let (sender, answer) = mpsc::channel();
     let server = Arc::clone(server);
     let asked = thread::Builder::new().name("crash-report".to_owned()).spawn(move || {
-        // Who asked may have given up.
+        // The thread that asked may have given up.
         let _ = sender.send(question(&server));
     });
     asked.ok()?;

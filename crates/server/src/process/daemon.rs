@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::PathBuf;
 
-/// Where a daemon without `pidfile` names itself.
+/// Pid file of a daemon without `pidfile`.
 const PID_FILE: &str = "/var/run/valkey.pid";
 
 /// The process's surroundings, from the start to the end.
@@ -19,7 +19,7 @@ const PID_FILE: &str = "/var/run/valkey.pid";
 pub struct Daemon {
     /// `systemd` or `upstart`; None without one.
     supervisor: Option<&'static str>,
-    /// Where systemd wants to be told; None without it.
+    /// Address at which systemd wants to be notified; None without systemd.
     systemd: Option<SocketAddr>,
     pid_file: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ impl Daemon {
             }
             ("upstart", _) => {
                 log::notice("supervised by upstart, will stop to signal readiness.");
-                // Upstart lets the process go on once it has seen it stop.
+                // Upstart continues the process once it has seen it stop.
                 let _ = kill_process(getpid(), Signal::STOP);
                 self.supervisor = Some("upstart");
             }
@@ -78,28 +78,28 @@ impl Daemon {
         }
     }
 
-    /// What INFO calls it.
+    /// Returns the supervisor's name in INFO.
     pub fn supervisor(&self) -> &'static str {
         self.supervisor.unwrap_or("no")
     }
 
-    /// Connections are accepted from now on.
+    /// Notifies systemd that connections are accepted from now on.
     pub fn ready(&self) {
         self.tell("STATUS=Ready to accept connections\n");
         self.tell("READY=1\n");
     }
 
-    /// The end of the process.
+    /// Notifies systemd of the end of the process, and removes the pid file.
     pub fn stop(&self) {
         self.tell("STOPPING=1\n");
         if let Some(name) = &self.pid_file {
             log::notice("Removing the pid file.");
-            // It may never have been there.
+            // The file may never have been there.
             let _ = fs::remove_file(name);
         }
     }
 
-    /// As `man 3 sd_notify`: assignments in one datagram. Answers whether it was sent.
+    /// Sends assignments to systemd in one datagram (`man 3 sd_notify`). Returns whether they were sent.
     fn tell(&self, text: &str) -> bool {
         let Some(address) = &self.systemd else { return false };
         let sent = UnixDatagram::unbound().and_then(|socket| socket.send_to_addr(text.as_bytes(), address));
@@ -111,7 +111,7 @@ impl Daemon {
     }
 }
 
-/// A path, or with a leading `@` a name without a file.
+/// Parses a path, or with a leading `@` a name without a file.
 fn address(name: &[u8]) -> Option<SocketAddr> {
     match name.strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name).ok(),

@@ -1,4 +1,4 @@
-//! Fatal signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT): how the thread that meets one tells a thread that can
+//! Fatal signals (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT): how the thread that meets one notifies a thread that can
 //! report it.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //!   thread "crash"                                      pipe -> report, and the process ends by that signal
 //! ```
 //!
-//! The handler may call only what is async-signal-safe, so it does no more than that. It does not sleep for ever: where
-//! the report does not come to its end, the signal does what it does without a handler.
+//! The handler may call only functions that are async-signal-safe, so it does no more than that. It does not sleep for
+//! ever: if the report does not come to its end, the signal has its default effect.
 //!
 //! **Unsafe**, for the promise that the handler keeps to that.
 #![allow(unsafe_code)]
@@ -20,19 +20,19 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// How long a failed thread waits for the report.
+/// Time that a failed thread waits for the report.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The thread that reports, by its number; 0: none does.
 static REPORTER: AtomicI32 = AtomicI32::new(0);
 static HANDLER: OnceLock<CrashHandler> = OnceLock::new();
 
-/// The calling thread reports: what becomes of its own faults is the system's business.
+/// Makes the calling thread the reporter: its own faults have the system's default effect.
 pub fn become_reporter() {
     REPORTER.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
 }
 
-/// From now on `report` is called with the number of a fatal signal, once, on a thread of its own.
+/// Calls `report` with the number of a fatal signal, once, on a thread of its own.
 pub fn watch(report: impl FnOnce(i32) + Send + 'static) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     thread::Builder::new().name("crash".to_owned()).spawn(move || {
@@ -52,7 +52,7 @@ fn wait(mut reader: PipeReader) -> Option<i32> {
     Some(i32::from_ne_bytes(number))
 }
 
-/// Tells the thread that waits.
+/// Notifies the thread that waits.
 struct Messenger(PipeWriter);
 
 // SAFETY: `on_crash` runs in a signal handler, where only what is async-signal-safe may be called. It reads its
@@ -61,9 +61,9 @@ struct Messenger(PipeWriter);
 unsafe impl CrashEvent for Messenger {
     fn on_crash(&self, context: &CrashContext) -> CrashEventResult {
         let signal = context.siginfo.ssi_signo.cast_signed();
-        // Debuggers' signal is theirs.
+        // The debuggers' signal is left to them.
         if signal != SIGTRAP && context.tid != REPORTER.load(SeqCst) {
-            // Where nobody reads, the signal does what it does by default.
+            // Without a reader the signal has its default effect.
             let _ = (&self.0).write(&signal.to_ne_bytes());
             thread::sleep(PATIENCE);
         }

@@ -1,6 +1,6 @@
 //! The life of the process: its start in the background, its title, signals, its end, and the report of a crash.
 //!
-//! In: the configuration, signals, and the engine for what a report tells of it. Out: lines of the log, messages that
+//! In: the configuration, signals, and the engine for the contents of a report. Out: lines of the log, messages that
 //! stop the workers. It knows nothing of the event loop.
 
 pub mod banner;

@@ -1,4 +1,4 @@
-//! What the program tells of the machine without serving: `--test-memory` and `--check-system`.
+//! Tests of the machine without serving: `--test-memory` and `--check-system`.
 //!
 //! Memory is tested as far as a process can see it: words are filled with their own numbers and with patterns that
 //! neighbours differ in, each pass read back after all of it was written.
@@ -10,7 +10,8 @@ use std::io::{self, Write};
 const PIECE: usize = 1 << 17;
 const WORDS_PER_MEGABYTE: u64 = (1 << 20) / 8;
 
-/// Tests so much memory; answers whether it kept what was written. An error: it cannot be had, or nobody listens.
+/// Tests so much memory; returns whether it kept what was written. An error: the memory cannot be had, or nobody reads
+/// the output.
 pub fn test_memory(megabytes: u64, mut out: impl Write) -> Result<bool, String> {
     let refused = || format!("Unable to allocate {megabytes} megabytes");
     let count = megabytes.checked_mul(WORDS_PER_MEGABYTE).and_then(|words| usize::try_from(words).ok());
@@ -31,7 +32,7 @@ pub fn test_memory(megabytes: u64, mut out: impl Write) -> Result<bool, String> 
     Ok(wrong == 0)
 }
 
-/// What a pass writes into the word of a number.
+/// Returns the value that a pass writes into the word of a number.
 type Pattern = fn(u64) -> u64;
 
 const PATTERNS: [(&str, Pattern); 4] = [
@@ -41,7 +42,7 @@ const PATTERNS: [(&str, Pattern); 4] = [
     ("noise", |at| at.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29)),
 ];
 
-/// Writes all, reads all; answers how many words differ.
+/// Writes all, reads all; returns how many words differ.
 fn pass(words: &mut [u64], pattern: Pattern, out: &mut impl Write) -> io::Result<usize> {
     for (piece, part) in words.chunks_mut(PIECE).enumerate() {
         let first = piece * PIECE;
@@ -49,14 +50,14 @@ fn pass(words: &mut [u64], pattern: Pattern, out: &mut impl Write) -> io::Result
         out.write_all(b".")?;
         out.flush()?;
     }
-    // The compiler must not know what is there.
+    // The compiler must not know the contents.
     let words = std::hint::black_box(words);
     Ok(words.iter().enumerate().filter(|(at, word)| **word != pattern(*at as u64)).count())
 }
 
 const CLOCK: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-/// A name, the file that is looked at, what must not be in it, and why.
+/// A name, the file that is looked at, the words that must not be in it, and the reason.
 const CHECKS: [(&str, &str, &[&str], &str); 4] = [
     (
         "slow-clocksource",
@@ -79,8 +80,8 @@ const CHECKS: [(&str, &str, &[&str], &str); 4] = [
     ),
 ];
 
-/// Looks at what makes this machine slow for the server; answers whether all is well. Where the system does not tell,
-/// nothing is said against it.
+/// Looks for causes that make this machine slow for the server; returns whether there are none. A file that the system
+/// does not have counts as none.
 pub fn check_system(mut out: impl Write) -> io::Result<bool> {
     let mut well = true;
     for (name, file, bad, advice) in CHECKS {

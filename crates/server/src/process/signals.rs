@@ -18,7 +18,7 @@ use std::time::Duration;
 const SIGNALS: Token = Token(usize::MAX - 1);
 const WAKE: Token = Token(usize::MAX);
 
-/// How often is looked whether an end that was kept back may begin.
+/// Interval of checks whether a shutdown that was delayed may begin.
 const REST: Duration = Duration::from_millis(100);
 
 pub struct SignalLoop {
@@ -26,16 +26,17 @@ pub struct SignalLoop {
     acceptor: Arc<Acceptor>,
     poll: Poll,
     signals: Signals,
-    /// An interrupt was seen, and the end that it asks for has not failed: a second one does not wait for it.
+    /// Whether an interrupt was seen, and the shutdown that it asks for has not failed: a second one does not wait for
+    /// it.
     interrupted: Arc<AtomicBool>,
-    /// The signal that asks for the end.
+    /// Signal that asks for the shutdown.
     ending: &'static str,
 }
 
 impl SignalLoop {
     pub fn new(shared: Arc<Shared>, acceptor: Arc<Acceptor>) -> io::Result<SignalLoop> {
         let poll = Poll::new()?;
-        // A terminal that goes away is no reason to end, and neither is a file that may not grow: writing it fails.
+        // A terminal that goes away is no reason to end, and neither is a file that may not grow: the write fails.
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGXFSZ])?;
         poll.registry().register(&mut signals, SIGNALS, mio::Interest::READABLE)?;
         shared.set_stop_waker(Waker::new(poll.registry(), WAKE)?);
@@ -56,7 +57,8 @@ impl SignalLoop {
                 self.take_signals();
             }
         }
-        // Before any connection is closed: a client that sees its own closed must not get a new one.
+        // New connections are refused before any is closed: a client that sees its connection closed must not get a new
+        // one.
         self.acceptor.close();
         self.shared.post_all(|| WorkerMessage::Stop);
         self.heed_interrupts();
@@ -97,8 +99,8 @@ impl SignalLoop {
         }
     }
 
-    /// Begins the end that a signal has asked for. Timers that stand still keep it back, and SHUTDOWN ABORT takes it
-    /// back then. Saving goes on beside this thread, which waits for another signal.
+    /// Begins the shutdown that a signal has asked for. Paused timers delay it, and SHUTDOWN ABORT cancels it then. The
+    /// server saves on another thread, while this one waits for another signal.
     fn end_if_wanted(&mut self) {
         let engine = &self.shared.engine;
         if engine.are_timers_paused() || !engine.persistence_status().settle_end() {

@@ -1,7 +1,7 @@
 //! The process title: what `ps` shows, which `proc-title-template` describes.
 //!
-//! The kernel takes it from where it once put the arguments, and goes on into the environment when the title no longer
-//! ends where the arguments did:
+//! The kernel takes it from the former place of the arguments, and continues into the environment when the title no
+//! longer ends where the arguments did:
 //!
 //! ```text
 //! arg_start                    arg_end = env_start                                        env_end
@@ -9,8 +9,8 @@
 //! | cinnabar-server 127.0.0.1:6379 [cluster] \0 \0 \0 ...                                \0 |
 //! ```
 //!
-//! Whatever the server needs of arguments and environment is read before, and the environment is empty from then on.
-//! Where the kernel does not tell the places, the title stays as it is.
+//! Arguments and environment that the server needs are read before, and the environment is empty from then on. If the
+//! kernel does not show the places, the title stays as it is.
 //!
 //! **Unsafe**, for writing where the arguments were.
 #![allow(unsafe_code)]
@@ -20,7 +20,7 @@ use engine::locks::sync::Mutex;
 use std::fs::read_to_string;
 use std::ptr;
 
-/// What the kernel shows at most.
+/// Bytes that the kernel shows at most.
 const LENGTH_MAX: usize = 4095;
 
 /// The places, as fields of `/proc/self/stat`, counted from 1 (`man 5 proc`).
@@ -29,7 +29,7 @@ const ARG_END: usize = 49;
 const ENV_START: usize = 50;
 const ENV_END: usize = 51;
 
-/// The title's place, once it is ours.
+/// The title's place, once this process has taken it.
 #[derive(Debug)]
 struct Place {
     start: usize,
@@ -42,25 +42,25 @@ impl Place {
         assert_eq!(title.len(), self.length, "a title fills its place");
         let start = ptr::with_exposed_provenance_mut::<u8>(self.start);
         // SAFETY: the place is memory that the kernel filled with arguments and environment before the program began,
-        // and that may be written (`find` looks at both); nothing unmaps it. Nobody else reads or writes it: the
+        // and that may be written (`find` looks at both); nothing unmaps it. No other code reads or writes it: the
         // program has copies of its arguments, no variable of the environment is left that points there, and the lock
         // of `PLACE` is held. It was never part of an object of the program, so that no reference can be to it.
         unsafe { ptr::copy_nonoverlapping(title.as_ptr(), start, title.len()) };
     }
 }
 
-/// What does not come from the configuration.
+/// Names that do not come from the configuration.
 #[derive(Debug)]
 struct Names {
-    /// The program as it was called.
+    /// Program as it was called.
     program: String,
     config_file: String,
 }
 
 static PLACE: Mutex<Option<(Place, Names)>> = Mutex::new(None);
 
-/// Takes the title over, and shows what the configuration asks for. To be called before there are other threads, and
-/// after [the arguments](std::env::args_os) and the environment have been read for the last time.
+/// Takes the title over, and shows it as configured. To be called before there are other threads, and after [the
+/// arguments](std::env::args_os) and the environment have been read for the last time.
 pub fn take(config: &Config, program: &str, config_file: &[u8]) {
     if !config.flag(Directive::SET_PROC_TITLE) {
         return;
@@ -77,7 +77,7 @@ pub fn take(config: &Config, program: &str, config_file: &[u8]) {
     show(config);
 }
 
-/// Shows what the configuration asks for.
+/// Shows the title as configured.
 pub fn show(config: &Config) {
     if let Some((place, names)) = &*PLACE.lock() {
         let mut title = expand(config, names).into_bytes();
@@ -105,7 +105,7 @@ fn find() -> Option<Place> {
     is_ours.then_some(Place { start, length })
 }
 
-/// Where the mapping that a line of `/proc/self/maps` describes begins and ends, if it may be written.
+/// Returns the range of the mapping that a line of `/proc/self/maps` describes, if it may be written.
 fn writable_range(line: &str) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -113,7 +113,7 @@ fn writable_range(line: &str) -> Option<(usize, usize)> {
     words.next()?.starts_with("rw").then_some((address(start)?, address(end)?))
 }
 
-/// The template with its variables replaced. It was checked when it was set.
+/// Returns the template with its variables replaced. The template was checked when it was set.
 fn expand(config: &Config, names: &Names) -> String {
     let template = String::from_utf8_lossy(config.text(Directive::PROC_TITLE_TEMPLATE)).into_owned();
     let mut title = String::new();
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(with("{title} {listen-addr} {server-mode}"), "p *:6379");
         assert_eq!(with(" {{x {port}/{tls-port} {unixsocket} {config-file} "), "{x 6379/0 /s /c");
         for name in TITLE_VARIABLES {
-            // Names what a server alone is not.
+            // The mode is empty for a server alone.
             assert_eq!(with(&format!("{{{name}}}")).is_empty(), *name == "server-mode", "{name}");
         }
     }

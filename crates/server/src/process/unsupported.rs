@@ -1,13 +1,13 @@
-//! Parts of a configuration that this server does not have: modules, and directives that nothing acts on.
+//! Parts of a configuration that this server does not have: modules, and directives without effect.
 //!
-//! A server that is to have a module's commands does not start without them. Entries of directives that
-//! nothing here acts on say what becomes of them: with some there is no start either, the others are named in the log.
+//! A server that is to have a module's commands does not start without them. Entries of directives without effect say
+//! how they are handled: some prevent the start, too, the others are named in the log.
 
 use crate::system::log;
 use engine::config::{Config, LoadedConfig, Unmet};
 
-/// Refuses to start without what the configuration counts on; the error is the last line of the log. A Sentinel loads
-/// no modules, so it starts without them.
+/// Refuses to start without a part that the configuration counts on; the error is the last line of the log. A Sentinel
+/// loads no modules, so it starts without them.
 pub fn refuse(loaded: &LoadedConfig, is_sentinel: bool) -> Result<(), String> {
     let LoadedConfig { config, modules, module_settings, .. } = loaded;
     if !is_sentinel {
@@ -29,7 +29,7 @@ fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> 
     if settings.is_empty() { Ok(()) } else { Err(refused.to_owned()) }
 }
 
-/// Refuses what the server cannot do without breaking a promise; names what it does without in one line of the log.
+/// Refuses directives whose absence would break a promise; names the other ones without effect in one line of the log.
 fn refuse_directives(config: &Config) -> Result<(), String> {
     let mut without: Vec<(&str, Vec<&str>)> = Vec::new();
     for (entry, unsupported) in config.unmet() {

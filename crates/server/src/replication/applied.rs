@@ -1,16 +1,16 @@
-//! What is due after commands of another server were applied by a thread that is no worker.
+//! The work that is due after commands of another server were applied by a thread that is no worker.
 
 use crate::aof::writer;
 use crate::workers::shared::Shared;
 use commands::persistence::aof as log_file;
 use persistence::aof::{Aof, State};
 
-/// The append-only file, if there is one.
+/// Returns the append-only file, if there is one.
 pub fn log_file_of(shared: &Shared) -> Option<&Aof> {
     persistence::aof::of(&shared.engine).filter(|aof| aof.state() == State::On)
 }
 
-/// Writes what the log has, while nobody syncs it.
+/// Writes the log's waiting changes, while no thread syncs it.
 pub fn write_log(shared: &Shared, aof: &Aof) {
     if aof.journal.waiting() == 0 || aof.has_failed() {
         return;
@@ -22,7 +22,7 @@ pub fn write_log(shared: &Shared, aof: &Aof) {
     }
 }
 
-/// What others are to be told of what was applied, by the thread that counts as this worker.
+/// Notifies others of applied commands, as the thread that counts as this worker.
 pub fn tell_others(shared: &Shared, place: usize) {
     let engine = &*shared.engine;
     if engine.tracking().has_pending(place) {

@@ -1,12 +1,12 @@
 //! A snapshot that comes over a connection of its own, while the stream comes over the first one and waits.
 //!
 //! ```text
-//!   link's thread      connect - handshake - $ENDOFF -+- snapshot -> keyspace ---------------- done -> stream -> batches
-//!   a thread beside                                   +- PSYNC - +CONTINUE - stream -> memory ---+
+//!   link's thread      connect - handshake - $ENDOFF -+- snapshot -> keyspace -------------- done -> stream -> batches
+//!   a thread beside                                   +- PSYNC - +CONTINUE - stream -> memory -+
 //! ```
 //!
-//! What waits takes up memory of this server and not of the primary, up to the limit for replicas' output: then it is
-//! left to the primary. Without either of the connections the other is of no use.
+//! The waiting stream takes up memory of this server and not of the primary, up to the limit for replicas' output: the
+//! rest is left to the primary. Without either of the connections the other is of no use.
 
 use crate::replication::full_sync::stop_if_told;
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 impl LinkThread {
-    /// Gets the snapshot over another connection; `client`: what the primary calls this one, if it wants to hear that
+    /// Gets the snapshot over another connection; `client`: the primary's number for this one, if it wants to get that
     /// there. Returns how far the stream is, if it has begun by then.
     pub(super) fn synchronize_apart(
         &self,
@@ -46,7 +46,7 @@ impl LinkThread {
         };
         let end = self.until(&mut snapshots, &mut source, wanted, ends)?;
         link.associate(&end);
-        // PSYNC follows as soon as the primary has answered, whatever becomes of the snapshot meanwhile.
+        // PSYNC follows as soon as the primary has answered, even if the snapshot fails meanwhile.
         wire.send(link)?;
         stop_if_told(self.status());
         let (is_done, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -96,7 +96,7 @@ impl LinkThread {
         self.load(wire, link, size, Some(end.db), wanted)
     }
 
-    /// Takes what comes, up to what is looked for.
+    /// Takes input, until `find` finds a value in it.
     fn until<T>(
         &self,
         wire: &mut Wire,
@@ -122,7 +122,7 @@ impl LinkThread {
     }
 }
 
-/// Asks for the stream, and keeps what comes of it, until the snapshot is loaded.
+/// Asks for the stream, and retains it until the snapshot is loaded.
 fn buffer(
     status: &ReplicationStatus,
     wire: &mut Wire,

@@ -1,4 +1,4 @@
-//! How much of the stream the own log has on the disk, by lengths of the log that are remembered.
+//! The part of the stream that the own log has on the disk, by lengths of the log that are remembered.
 
 use std::collections::VecDeque;
 
@@ -7,19 +7,19 @@ const MARKS: usize = 1024;
 
 /// See the module's documentation.
 pub struct DurableMarks {
-    /// Offsets of the stream with the log's lengths then.
+    /// Offsets of the stream, each with the log's length then.
     marks: VecDeque<(u64, u64)>,
     durable: u64,
 }
 
 impl DurableMarks {
-    /// Begins where the stream does: the own log has the data set as it is.
+    /// Begins where the stream does: the own log has the present data set.
     pub fn new(offset: u64, length: u64) -> DurableMarks {
         DurableMarks { marks: VecDeque::from([(offset, length)]), durable: 0 }
     }
 
-    /// Remembers that the log has the stream up to `offset` where it is so long. A log that has not begun yet begins
-    /// with all of it.
+    /// Records that the log has the stream up to `offset` at this length. A log that has not begun yet begins with all
+    /// of it.
     pub fn note(&mut self, offset: u64, length: u64) {
         let is_as_long = self.marks.back().is_some_and(|(_, last)| *last == length);
         if is_as_long || self.marks.len() == MARKS {
@@ -29,12 +29,12 @@ impl DurableMarks {
         self.marks.push_back((offset, length));
     }
 
-    /// Whether the stream has a place that a log which is saved up to `synced` lacks.
+    /// Returns whether the stream has a place that a log which is saved up to `synced` lacks.
     pub fn lacks(&self, synced: u64) -> bool {
         self.marks.back().is_some_and(|(_, length)| *length > synced)
     }
 
-    /// Returns up to where the stream is on the disk, where the log is saved up to `synced`.
+    /// Returns the offset up to which the stream is on the disk, if the log is saved up to `synced`.
     pub fn advance(&mut self, synced: u64) -> u64 {
         while self.marks.front().is_some_and(|(_, length)| *length <= synced) {
             self.durable = self.marks.pop_front().map_or(self.durable, |(offset, _)| offset);
@@ -42,7 +42,7 @@ impl DurableMarks {
         self.durable
     }
 
-    /// The same as it was known last.
+    /// Returns the offset that was known last.
     pub fn known(&self) -> u64 {
         self.durable
     }

@@ -1,37 +1,38 @@
-//! Requests that wait until the stream has all that was in the change log when they came. The thread frames a piece at
-//! a time and sends it before the next one, so replicas are behind by no more than they are slow.
+//! Requests that wait until the stream has all changes that were in the log when they came. The thread frames a piece
+//! at a time and sends it before the next one, so a replica's lag is due only to itself.
 
 use std::sync::{Arc, OnceLock};
 
 /// See the module's documentation.
 #[derive(Default)]
 pub(super) struct FramingWaits {
-    /// The log's lengths at the first and at the last question how far replicas are that is still to be asked.
+    /// The log's lengths at the first and at the last request for acknowledgements that is still to be served.
     asks: Option<(u64, u64)>,
-    /// The stream's lengths that are wanted, each with the log's that it is of.
+    /// Wanted lengths of the stream, each with the log's length that it is of.
     lengths: Vec<(u64, Arc<OnceLock<u64>>)>,
 }
 
 impl FramingWaits {
-    /// Replicas are to be asked how far they are once the stream has so much of the log.
+    /// Requests acknowledgements of replicas once the stream has so much of the log.
     pub fn ask(&mut self, log: u64) {
         let (first, last) = self.asks.unwrap_or((log, log));
         self.asks = Some((first, last.max(log)));
     }
 
-    /// The stream's length is wanted once it has so much of the log.
+    /// Requests the stream's length once it has so much of the log.
     pub fn want_length(&mut self, log: u64, length: Arc<OnceLock<u64>>) {
         self.lengths.push((log, length));
     }
 
-    /// Whether replicas are to be asked now that the stream has so much of the log. Later questions are asked later.
+    /// Returns whether replicas are to be asked now that the stream has so much of the log. Later requests are served
+    /// later.
     pub fn take_ask(&mut self, framed: u64) -> bool {
         let Some((_, last)) = self.asks.take_if(|(first, _)| *first <= framed) else { return false };
         self.asks = (last > framed).then_some((last, last));
         true
     }
 
-    /// Takes out the wanted lengths that are known now that the stream has so much of the log.
+    /// Takes the wanted lengths that are known now that the stream has so much of the log.
     pub fn take_lengths(&mut self, framed: u64) -> impl Iterator<Item = Arc<OnceLock<u64>>> + '_ {
         self.lengths.extract_if(.., move |(log, _)| *log <= framed).map(|(_, length)| length)
     }

@@ -1,12 +1,12 @@
 //! A snapshot for replicas: one thread writes it, and each replica has one that sends it.
 //!
 //! ```text
-//!   primary's thread      wants one . . . . . . . . . told where it begins: +FULLRESYNC . . . . has the sockets again
+//!   primary's thread      wants one . . . . . . . . . gets its beginning: +FULLRESYNC . . . . . has the sockets again
 //!   snapshot's thread          begins under all locks - written to the fan-out, or to a file
 //!   a replica's thread                                  $EOF: or $length, the bytes, the mark
 //! ```
 //!
-//! The moment of the snapshot is noted under its locks, before anything is appended to the log after it. So the
+//! The moment of the snapshot is recorded under its locks, before anything is appended to the log after it. So the
 //! thread that frames the log stops there, and knows the stream's offset of that moment.
 
 use crate::connection::socket::SocketStream;
@@ -31,12 +31,12 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How a snapshot is written.
+/// Plan of a snapshot.
 pub struct SnapshotPlan {
     pub sync: u64,
-    /// What all who get it have said.
+    /// Handshake that all replicas of the snapshot have in common.
     pub handshake: Handshake,
-    /// Where it goes; None: into a file.
+    /// Receiver of the bytes; None: a file.
     pub fan_out: Option<FanOut>,
     pub opens_reader: bool,
 }
@@ -70,7 +70,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let note = || stop = (!status.is_replica()).then(|| shared.stream_stops.note(engine, opens_reader));
     let (mut file, applying) = begin_between_commands(engine, &options, note, || false).map_err(failed)?;
     let leads = stop.is_some();
-    // After a snapshot a server's own stream selects the database anew; another one's goes on.
+    // A server's own stream selects the database anew after a snapshot; another one's continues.
     let db = if leads { 0 } else { status.link().stream_db };
     let at = stop.map_or_else(|| SnapshotAt::Stream(status.history().id, status.offset(), db), SnapshotAt::Log);
     drop(applying);
@@ -87,7 +87,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
         file.add_field(name, value);
     }
     file.add_field("repl-offset", offset.to_string());
-    // As they are at the snapshot's moment or after it: what changes them later is in the stream.
+    // The slots are read at the snapshot's moment or after it: later changes of them are in the stream.
     let open_slots = engine.host().open_slots();
     if !open_slots.is_empty() {
         file.add_field("cluster-slot-states", open_slots);
@@ -107,14 +107,14 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     }
 }
 
-/// Stops the process until it is told to go on from outside, if a client has asked for that.
+/// Stops the process until it is continued from outside, if a client has asked for that.
 pub fn stop_if_told(status: &ReplicationStatus) {
     if status.stops_after_fork.load(Relaxed) && raise(SIGSTOP).is_err() {
         log::warning("The process cannot stop itself.");
     }
 }
 
-/// Stops the process, if a client has asked for that, when these threads have ended, which go on with a snapshot as a
+/// Stops the process, if a client has asked for that, when these threads have ended, which continue a snapshot as a
 /// child of the process would. Until then the others do nothing.
 pub fn stop_beside_if_told(shared: &Shared, threads: Vec<JoinHandle<()>>) {
     let status = shared.engine.replication();
@@ -148,9 +148,9 @@ impl Write for ScratchEnd {
     }
 }
 
-/// Where a replica's thread has the bytes from.
+/// Source of the bytes for a replica's thread.
 pub enum SnapshotSource {
-    /// While they are written.
+    /// The bytes while they are written.
     FanOut(Taker),
     /// A file of so many bytes.
     File(Arc<std::sync::Mutex<Box<dyn Scratch>>>, u64),
@@ -161,10 +161,10 @@ pub struct Transfer {
     pub token: usize,
     pub info: Arc<ClientInfo>,
     pub stream: SocketStream,
-    /// Bytes that go before it.
+    /// Bytes that are sent before the snapshot.
     pub head: Vec<u8>,
     pub source: SnapshotSource,
-    /// How long the replica may take nothing.
+    /// Time for which the replica may take nothing.
     pub patience: Duration,
 }
 
@@ -224,18 +224,18 @@ fn pour(source: SnapshotSource, to: &mut PatientStream) -> io::Result<u64> {
     }
 }
 
-/// A socket that is waited for, for a while.
+/// A socket for which a thread waits, for a while.
 struct PatientStream {
     stream: SocketStream,
     poll: Poll,
     events: Events,
     patience: Duration,
     info: Arc<ClientInfo>,
-    /// The peer has closed its side.
+    /// Whether the peer has closed its side.
     is_closed: bool,
 }
 
-/// How often it is looked whether the transfer is to end.
+/// Interval of checks whether the transfer is to end.
 const LOOK: Duration = Duration::from_millis(100);
 
 impl PatientStream {
@@ -257,13 +257,13 @@ impl PatientStream {
         self.watch(LOOK)
     }
 
-    /// Looks whether there is still a replica that wants it, while there is nothing to send.
+    /// Checks whether there is still a replica that wants the snapshot, while there is nothing to send.
     fn see_peer(&mut self) -> io::Result<()> {
         self.watch(Duration::ZERO)?;
         if self.is_closed { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 
-    /// The replica is not to get it any more where its client has ended.
+    /// Ends the transfer if the replica's client has ended.
     fn check_cancelled(&self) -> io::Result<()> {
         if self.info.has_ended() { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
     }

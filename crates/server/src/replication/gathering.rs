@@ -1,18 +1,18 @@
-//! How often the stream goes out while it grows all the time.
+//! The pace at which the stream is sent while it grows all the time.
 //!
-//! A round that sends some of it costs as much as many writes. Where several clients write between two rounds, what
-//! they write is let gather for a moment, unless it is much. A client that writes alone waits for its replies anyway,
-//! and what a client waits for is sent at once.
+//! A round that sends some of it costs as much as many writes. If several clients write between two rounds, their
+//! changes gather for a moment, unless they are large. A client that writes alone waits for its replies anyway, and
+//! bytes that a client waits for are sent at once.
 
 use engine::time::Nanos;
 use std::time::Duration;
 
-/// How long the stream gathers at most.
+/// Longest time for which the stream gathers.
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
-/// Times that it was another client's turn to write, between two rounds, from which on they are several.
+/// Changes of the writing client between two rounds from which on several clients write.
 const SEVERAL: u64 = 2;
 
-/// When the last round was that sent something.
+/// Time of the last round that sent something.
 #[derive(Default)]
 pub(super) struct Gathering {
     last: Option<Nanos>,
@@ -22,14 +22,14 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// The stream has grown, and goes out now; it has been so many clients' turn to write.
+    /// Records that the stream has grown and is sent now, after so many turns of clients.
     pub fn note(&mut self, turns: u64, now: Nanos) {
         let is_soon = self.last.is_some_and(|last| now.since(last) < 2 * MOMENT.as_nanos() as u64);
         self.is_busy = is_soon && turns.wrapping_sub(self.turns) >= SEVERAL;
         (self.last, self.turns) = (Some(now), turns);
     }
 
-    /// Whether it is to gather before the next round; once.
+    /// Returns whether the stream is to gather before the next round; once.
     pub fn takes_rest(&mut self) -> bool {
         std::mem::take(&mut self.is_busy)
     }

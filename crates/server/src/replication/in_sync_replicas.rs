@@ -1,5 +1,5 @@
-//! Acknowledged writes, as the thread that serves replicas has them: the state machine is told what replicas say, its
-//! words go into the stream, and workers hear up to where the log is held.
+//! Acknowledged writes in the thread that serves replicas: the state machine gets replicas' acknowledgements, its words
+//! go into the stream, and workers get the length up to which the log is held.
 //!
 //! ```text
 //!   REPLCONF ACK -> in-sync set, lease -> PING "in-sync ..." and GETACK into the stream
@@ -28,20 +28,20 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 
 /// Nanoseconds of a millisecond.
 const MILLISECOND: u64 = 1_000_000;
-/// How often a lease is asked for in its time, and how many leases of silence end a membership.
+/// Requests for a lease in its time, and leases of silence that end a membership.
 const ASKS: u64 = 4;
 const SILENCE: u64 = 2;
 
-/// What the thread has for acknowledged writes.
+/// State of acknowledged writes in the thread.
 #[derive(Default)]
 pub(super) struct Acknowledging {
     pub primary: Option<AcknowledgingPrimary>,
     /// The stream's length when replicas were asked last, and the time.
     asked_at: u64,
     asked_time: u64,
-    /// The epoch that is remembered.
+    /// Epoch that is remembered.
     told: Option<(Term, u64, Gate, bool)>,
-    /// When it was looked which members are missing, and when this server began to lead.
+    /// Time of the last look for missing members, and the time when this server began to lead.
     looked: u64,
     begun: u64,
     /// Addresses of members.
@@ -52,8 +52,8 @@ pub(super) struct Acknowledging {
 const ADDRESSES_MAX: usize = 256;
 const LOOK: u64 = 100;
 
-/// The changes go into the log from now on, if the server leads: replies that wait for replicas wait for places of it,
-/// and a server that remembers a set leads in a term of its own before replicas follow.
+/// Logs changes from now on, if the server leads: replies that wait for replicas wait for places of the log, and a
+/// server that remembers a set leads in a term of its own before replicas follow.
 pub fn begin_logging(shared: &Shared) {
     let engine = &*shared.engine;
     let status = engine.replication();
@@ -71,12 +71,12 @@ fn settings(config: &Config) -> AckSettings {
 }
 
 impl PrimaryThread {
-    /// The clock that does not go back, in milliseconds.
+    /// Returns the time of the clock that does not go back, in milliseconds.
     pub(super) fn monotonic(&self) -> u64 {
         self.shared.engine.host().nanos().0 / MILLISECOND
     }
 
-    /// A client has asked for acknowledged writes: the stream begins with this, unless it has begun.
+    /// Handles a client's request for acknowledged writes: the stream begins with this, unless it has begun.
     pub(super) fn begin_acknowledging(&mut self, reader: LogReader) {
         if self.reader.is_none() && !self.shared.engine.replication().is_replica() {
             if self.backlog.is_none() {
@@ -86,19 +86,19 @@ impl PrimaryThread {
         }
     }
 
-    /// The server leads from now on.
+    /// Makes the server lead from now on.
     pub(super) fn promote(&mut self) {
         self.shared.engine.replication().acknowledgement.set_promoted();
         self.acknowledging = Acknowledging::default();
     }
 
-    /// Whether replies wait, or may, for places of the log, which therefore must go on.
+    /// Returns whether replies wait, or may, for places of the log, which must therefore continue.
     pub(super) fn keeps_log(&self) -> bool {
         let acknowledgement = &self.shared.engine.replication().acknowledgement;
         acknowledgement.is_asked() || acknowledgement.membership().term != Term::NONE
     }
 
-    /// Where the server was when it was promoted, or is if it never was.
+    /// Returns the server's position when it was promoted, or the present one if it never was.
     fn promoted_at(&self, end: u64) -> Position {
         let history = self.history();
         match u64::try_from(history.second_offset - 1) {
@@ -107,7 +107,8 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether a replica may follow, with what it says of itself, and the history that it asks for; if not, why.
+    /// Admits a replica by its introduction and the history that it asks for. An error gives the reason why it may not
+    /// follow.
     pub(super) fn admit_follower(&mut self, token: usize, asked: Option<&[u8]>) -> Result<(), &'static str> {
         let Some(said) = self.replicas[token].handshake.introduction.clone() else { return Ok(()) };
         let history = self.history();
@@ -122,7 +123,7 @@ impl PrimaryThread {
         if may { Ok(()) } else { Err("The replica may hold acknowledged writes that this server lacks") }
     }
 
-    /// What a replica is told of the server's term, behind the history's name.
+    /// Returns the server's term as a replica gets it, behind the history's name.
     pub(super) fn term_word(&self, replica: &Replica) -> String {
         let term = self.shared.engine.replication().acknowledgement.membership().term;
         match replica.handshake.introduction {
@@ -131,7 +132,7 @@ impl PrimaryThread {
         }
     }
 
-    /// A replica has come or gone, or has said how far it is.
+    /// Records that a replica has come or gone, or has acknowledged.
     pub(super) fn note_follower(&mut self, token: usize, change: FollowerChange) {
         let now = self.monotonic();
         let Some(replica) = self.replicas.get(token) else { return };
@@ -153,7 +154,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether the server goes on with the data that it has, although members may have more. The configuration says so,
+    /// Returns whether the server continues with its data, although members may have more. The configuration allows it,
     /// or neither it nor a client asks for acknowledged writes, and the server leads since it started.
     fn may_lose_acknowledged(&self) -> bool {
         let status = &self.shared.engine.replication().acknowledgement;
@@ -190,7 +191,7 @@ impl PrimaryThread {
         tokens.into_iter().for_each(|token| self.note_follower(token, FollowerChange::Joined));
     }
 
-    /// Does what is due; `before`: when the stream was shorter.
+    /// Does due work; `before`: the time at which the stream was shorter.
     pub(super) fn acknowledge(&mut self, config: &Config, before: u64) {
         let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
         self.begin_leading(end);
@@ -221,7 +222,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Asks replicas how far they are, when there is something new, or a lease is to be had.
+    /// Asks replicas for acknowledgements, when there is something new, or a lease is to be had.
     fn ask_for_acks(&mut self, settings: &AckSettings, now: u64) {
         let asked = &self.acknowledging;
         let end = self.backlog.as_ref().map_or(0, |backlog| backlog.end());
@@ -233,7 +234,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Shows workers up to where the log is held; whether that is news.
+    /// Publishes to workers the length up to which the log is held. Returns whether it has changed.
     fn tell_held(&self, primary: &AcknowledgingPrimary, settings: &AckSettings, now: u64) -> bool {
         let status = &self.shared.engine.replication().acknowledgement;
         let others: Vec<Acks> =
@@ -244,7 +245,7 @@ impl PrimaryThread {
                 let held = primary.held(replicas, durable, &others).map(|stream| self.marks.log_at(stream));
                 is_news |= status.set_held(replicas, durable, held);
                 if held.is_none() {
-                    // No more have more.
+                    // More replicas cannot have more.
                     (replicas + 1..=REPLICAS_MAX).for_each(|more| is_news |= status.set_held(more, durable, None));
                     break;
                 }
@@ -253,7 +254,7 @@ impl PrimaryThread {
         is_news
     }
 
-    /// What the server would go on with if it followed another one.
+    /// Remembers the membership with which the server would continue if it followed another one.
     fn remember(&mut self) {
         let Some(primary) = &self.acknowledging.primary else { return };
         let status = self.shared.engine.replication();
@@ -262,7 +263,7 @@ impl PrimaryThread {
             return;
         }
         status.acknowledgement.update_membership(|membership| {
-            // Whom it follows tells it then.
+            // A replica gets the membership from its primary.
             if !status.is_replica() {
                 *membership = primary.membership();
             }
@@ -274,7 +275,7 @@ impl PrimaryThread {
         self.acknowledging.looked = 0;
     }
 
-    /// Strikes members off whom an operator does not wait for, and shows which ones are missing.
+    /// Strikes off members that an operator does not wait for, and shows which ones are missing.
     fn look_for_members(&mut self, settings: &AckSettings, now: u64) {
         let Acknowledging { primary: Some(primary), begun, looked, addresses, .. } = &mut self.acknowledging else {
             return;
@@ -328,18 +329,18 @@ impl PrimaryThread {
     }
 }
 
-/// Whether a replica acknowledges without knowing the in-sync set.
+/// Returns whether a replica acknowledges without knowing the in-sync set.
 fn is_other(replica: &Replica) -> bool {
     replica.handshake.introduction.is_none() && replica.acknowledges && replica.shown.is_online()
 }
 
-/// What has changed of a replica.
+/// Change of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FollowerChange {
-    /// It gets the stream.
+    /// The replica gets the stream.
     Joined,
-    /// It gets it no more.
+    /// The replica gets the stream no more.
     Left,
-    /// It has said how far it is.
+    /// The replica has acknowledged.
     Acknowledged,
 }

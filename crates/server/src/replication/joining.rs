@@ -1,4 +1,4 @@
-//! How a replica begins to follow: it is admitted, and goes on where it was or waits for a snapshot.
+//! The admission of a replica, which continues where it was or waits for a snapshot.
 
 use crate::replication::in_sync_replicas::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
@@ -16,7 +16,7 @@ impl PrimaryThread {
     pub(super) fn attach(&mut self, new: NewReplica, now: SteadyMs) {
         let asked = new.request.asked.clone();
         if self.shared.engine.config().snapshot().flag(Directive::REPL_DISABLE_TCP_NODELAY) {
-            // A socket that does not take it sends as before.
+            // A socket that does not take the option sends as before.
             let _ = new.stream.set_nodelay(false);
         }
         let mut replica = Replica::new(new, now);
@@ -37,7 +37,7 @@ impl PrimaryThread {
         self.listen(token, now);
     }
 
-    /// A replica has asked for what comes after `next` - 1 bytes of a history.
+    /// Answers a replica that asks for the bytes after `next` - 1 of a history.
     pub(super) fn answer(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) {
         if self.go_on(token, id, next, now) {
             self.shared.engine.replication().counts.partial_ok.fetch_add(1, Relaxed);
@@ -48,7 +48,7 @@ impl PrimaryThread {
         if !dual_channel && !rdb_channel_repl {
             return self.queue(token);
         }
-        // Nothing is known of it until its other connection comes.
+        // Nothing is known of the replica until its other connection comes.
         replica.phase = Phase::Offered;
         if dual_channel {
             replica.say(b"+DUALCHANNELSYNC\r\n");
@@ -62,7 +62,7 @@ impl PrimaryThread {
         ));
     }
 
-    /// A replica is to get a snapshot.
+    /// Queues a replica for a snapshot.
     fn queue(&mut self, token: usize) {
         let status = self.shared.engine.replication();
         status.counts.full.fetch_add(1, Relaxed);
@@ -79,7 +79,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Tells a replica why it cannot follow now; it comes again.
+    /// Sends a replica the reason why it cannot follow now; it comes again.
     fn refuse(&mut self, token: usize, reason: &str, now: SteadyMs) {
         let replica = &mut self.replicas[token];
         log::warning(format_args!("Replica {} is refused: {reason}", replica.name()));
@@ -89,7 +89,7 @@ impl PrimaryThread {
         self.close(token, now);
     }
 
-    /// Sends a replica only what it lacks, if the backlog has it.
+    /// Sends a replica only the bytes that it lacks, if the backlog has them.
     fn go_on(&mut self, token: usize, id: &[u8], next: i64, now: SteadyMs) -> bool {
         let (history, word) = (self.history(), self.term_word(&self.replicas[token]));
         let replica = &mut self.replicas[token];
@@ -141,8 +141,7 @@ impl PrimaryThread {
         true
     }
 
-    /// A snapshot that this connection gets for another one begins here: the stream goes over that one from there on.
-    /// False: it is gone.
+    /// Begins the stream on the connection for which this one gets a snapshot. False: that connection is gone.
     pub(super) fn begin_main(&mut self, client: u64, offset: u64, now: SteadyMs) -> bool {
         let main = self.token_of(client).filter(|token| self.replicas[*token].phase == Phase::Offered);
         let Some(replica) = main.and_then(|token| self.replicas.get_mut(token)) else { return false };
@@ -152,7 +151,7 @@ impl PrimaryThread {
         true
     }
 
-    /// The stream goes over this connection from now on, while the snapshot goes over another.
+    /// Sends the stream over this connection from now on, while the snapshot goes over another.
     fn associate(&mut self, token: usize, snapshots: usize, now: SteadyMs) {
         self.replicas[token].load_beside(now);
         let other = &mut self.replicas[snapshots];

@@ -1,4 +1,4 @@
-//! How long the stream is: what waits for that, how much of it is kept for replicas that come back, and since when.
+//! The length of the stream, requests that wait for it, and the part that is retained for replicas that come back.
 
 use crate::replication::primary_thread::{AT_ONCE, PrimaryThread, SECOND};
 use crate::system::log;
@@ -11,7 +11,7 @@ use replication::ids::History;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl PrimaryThread {
-    /// The history begins, with a name of its own.
+    /// Begins the history, with a name of its own.
     pub(super) fn begin_backlog(&mut self) {
         let status = self.shared.engine.replication();
         status.update_history(|history| *history = History::new(new_id()));
@@ -24,8 +24,8 @@ impl PrimaryThread {
         ));
     }
 
-    /// A replica gets the stream from now on. One that is empty gets its first word, so that its length is not 0: nodes
-    /// of a cluster take a replica at 0 for one that has nothing yet.
+    /// Begins the stream for a replica. An empty stream gets its first word, so that its length is not 0: nodes of a
+    /// cluster assume that a replica at 0 has nothing yet.
     pub(super) fn begin_stream(&mut self, now: SteadyMs) {
         self.read_log();
         if self.backlog.as_ref().is_some_and(|backlog| backlog.end() == 0) {
@@ -33,7 +33,7 @@ impl PrimaryThread {
         }
     }
 
-    /// The backlog has what was written by now, and no more than is asked for now.
+    /// Adds all changes so far to the backlog, and fits it to the configured size.
     pub(super) fn keep_as_asked(&mut self) {
         self.read_log();
         let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
@@ -43,7 +43,7 @@ impl PrimaryThread {
         self.trim();
     }
 
-    /// Takes what was applied of another server's stream. What is older than is wanted goes at once.
+    /// Adds applied bytes of another server's stream. Bytes that are no longer wanted go at once.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         for part in bytes.chunks(AT_ONCE as usize) {
             if let Some(backlog) = &mut self.backlog {
@@ -55,7 +55,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Lets go of what nobody needs.
+    /// Drops bytes that no replica needs.
     pub(super) fn trim(&mut self) {
         let Some(backlog) = &mut self.backlog else { return };
         let all = self.replicas.iter().map(|(_, replica)| replica).filter(|replica| replica.needs_stream());
@@ -63,8 +63,8 @@ impl PrimaryThread {
         backlog.trim(all.map(|replica| replica.position).min().unwrap_or(u64::MAX).min(begun));
     }
 
-    /// Nobody has followed for so long that nobody will come back. Without it the stream does not grow, so that the
-    /// history must not keep its name.
+    /// Frees the backlog when there has been no replica for so long that none will come back. Without it the stream
+    /// does not grow, so that the history must not keep its name.
     pub(super) fn free_backlog(&mut self, ttl: i64, now: SteadyMs) {
         let is_idle = self.replicas.is_empty() && self.reader.is_some() && self.syncs.is_empty();
         if ttl == 0 || !is_idle || self.keeps_log() || now.since(self.alone_since) <= ttl {
@@ -78,18 +78,18 @@ impl PrimaryThread {
         log::notice(format_args!("Replication backlog freed after {seconds} seconds without connected replicas."));
     }
 
-    /// Does what waited for what the stream has by now.
+    /// Serves the requests whose part of the log is in the stream by now.
     pub(super) fn end_framing_waits(&mut self) {
         let framed = if self.reader.is_some() { self.read_to } else { u64::MAX };
         let status = self.shared.engine.replication();
         let end = self.backlog.as_ref().map_or_else(|| status.offset(), Backlog::end);
         let mut is_told = false;
         for length in self.framing_waits.take_lengths(framed) {
-            // It is told once.
+            // The length is set once.
             let _ = length.set(end);
             is_told = true;
         }
-        // The question makes the stream longer: not for those who have acknowledged all of it.
+        // The request makes the stream longer: replicas that have acknowledged all of it are not asked.
         let is_behind = |is_told| is_told && self.replicas.iter().any(|(_, it)| it.shown.acked.load(Relaxed) < end);
         if (self.framing_waits.take_ask(framed) || is_behind(is_told)) && !self.replicas.is_empty() {
             self.add(&[b"REPLCONF", b"GETACK", b"*"]);

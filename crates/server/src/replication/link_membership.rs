@@ -1,5 +1,5 @@
-//! What a replica does about the in-sync set: it introduces itself, follows nobody who was replaced, and remembers the
-//! sets that it is told of.
+//! A replica's part in the in-sync set: it introduces itself, follows no primary that was replaced, and remembers the
+//! sets that it gets.
 
 use crate::replication::link_thread::{End, LOOK, LinkThread, Progress, Wanted, timeout};
 use crate::replication::member_file;
@@ -16,7 +16,7 @@ use replication::in_sync_set::{InSyncSet, Term};
 use replication::primary_link::{LinkSettings, PrimaryLink};
 
 impl LinkThread {
-    /// What it says of itself to its primary.
+    /// Returns the replica's settings for its primary.
     pub(super) fn settings(&self, config: &Config) -> LinkSettings {
         let announced = config.int(Directive::REPLICA_ANNOUNCE_PORT);
         let own = if config.flag(Directive::TLS_REPLICATION) { Directive::TLS_PORT } else { Directive::PORT };
@@ -30,13 +30,13 @@ impl LinkThread {
             node: self.engine().host().own_node().map(|node| node.name),
             version: "9.0.0",
             timeout: timeout(config),
-            // Whose snapshot it is has to be known before that comes.
+            // The origin of a snapshot has to be known before the snapshot comes.
             dual_channel: config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED)
                 && self.status().acknowledgement.membership().term == Term::NONE,
         }
     }
 
-    /// What is told of this server to its primary.
+    /// Returns this server's introduction to its primary.
     pub(super) fn introduction(&self) -> String {
         let (status, known) = (self.status(), self.status().acknowledgement.membership());
         if self.engine().config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED) {
@@ -48,7 +48,7 @@ impl LinkThread {
         format!("{} {}", said.to_word(), said.past.to_word())
     }
 
-    /// Takes what has come. A primary that answers is met, and one that was asked to take over has done so.
+    /// Takes input. A primary that answers is met, and one that was asked to take over has done so.
     pub(super) fn take<'b>(
         &self,
         link: &mut PrimaryLink,
@@ -67,7 +67,7 @@ impl LinkThread {
         Ok((taken, arrived))
     }
 
-    /// Whether the server may follow who has just answered: it was not replaced.
+    /// Returns whether the server may follow the primary that has just answered: it was not replaced.
     fn meet(&self, link: &PrimaryLink, wanted: Wanted<'_>) -> Result<(), End> {
         let applying = self.status().applying.lock();
         if !wanted.is_wanted() {
@@ -89,12 +89,12 @@ impl LinkThread {
         self.persist()
     }
 
-    /// Puts the membership on the disk, before anything that follows from it is acknowledged.
+    /// Saves the membership, before anything that follows from it is acknowledged.
     fn persist(&self) -> Result<(), End> {
         Ok(member_file::persist(self.engine())?)
     }
 
-    /// A set was in the stream.
+    /// Takes a set from the stream.
     pub(super) fn take_set(
         &self,
         progress: Option<&mut Progress>,
@@ -115,7 +115,7 @@ impl LinkThread {
         self.count(progress, bytes, wanted)
     }
 
-    /// With `appendfsync always` a primary that waits for the disk is not kept waiting for longer than a sync takes.
+    /// Syncs the log with `appendfsync always`, so that a primary waits for no longer than a sync takes.
     pub(super) fn sync_log(&self, progress: &Progress) {
         let aof = persistence::aof::of(self.engine()).filter(|aof| aof.state() == State::On && !aof.has_failed());
         let Some(aof) = aof.filter(|aof| aof.journal.policy() == Policy::Always) else { return };
@@ -127,7 +127,7 @@ impl LinkThread {
         }
     }
 
-    /// The data is lost, and with it what it held of acknowledged writes.
+    /// Forgets the part in acknowledged writes, since the data is lost.
     pub(super) fn lose(&self) {
         self.status().acknowledgement.update_membership(|known| known.forget(new_id()));
         if let Err(error) = member_file::persist(self.engine()) {
@@ -136,7 +136,7 @@ impl LinkThread {
     }
 }
 
-/// Why a primary is not followed that was replaced by another one.
+/// Returns the reason why a primary is not followed that was replaced by another one.
 fn replaced() -> LinkError {
     let text = "it was replaced, or has forgotten what was acknowledged (replica-may-lose-acknowledged is 'no')";
     LinkError::Later(text.to_owned())

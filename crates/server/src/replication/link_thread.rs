@@ -1,13 +1,13 @@
-//! The thread that keeps the link to the primary, and applies what comes over it.
+//! The thread that has the link to the primary, and applies its stream.
 //!
 //! ```text
-//!   whom the server follows -> connect - handshake -+- snapshot -> file or keyspace -+
-//!                                                   +--------------------------------+- stream -> batches -> keyspace
-//!                                                                                                 unchanged -> replicas
+//!   the server's primary -> connect - handshake -+- snapshot -> file or keyspace -+
+//!                                                +--------------------------------+- stream -> batches -> keyspace
+//!                                                                                              unchanged -> replicas
 //! ```
 //!
-//! It waits for the primary's bytes for a moment at a time, so that it soon sees that another primary is wanted. What
-//! it applies it applies with the right to do so, which who changes the primary takes away.
+//! It waits for the primary's bytes for a moment at a time, so that it soon sees that another primary is wanted. It
+//! applies bytes with the right to do so, which a client takes away when it changes the primary.
 
 use crate::host::engine_host::{self, LinkKind};
 use crate::listener::acceptor::Acceptor;
@@ -47,21 +47,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long it waits for bytes before it looks around.
+/// Time that it waits for bytes before it looks around.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// The same where it owes its primary a word within so many milliseconds.
+/// Time that it waits if it owes its primary a word within so many milliseconds.
 const LOOK_SOON: Duration = Duration::from_millis(20);
 const SOON: u64 = 100;
-/// How long it waits to be connected.
+/// Time that it waits to be connected.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Between two attempts to follow.
+/// Time between two attempts to follow.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long it waits where a command cannot run.
+/// Time that it waits when a command cannot run.
 const STUCK: Duration = Duration::from_micros(200);
 /// The stack of a thread that runs commands.
 const STACK: usize = 64 << 20;
 
-/// Where a snapshot comes from that is not in a file.
+/// Name of the source of a snapshot that is not in a file.
 const SOCKET: &str = "socket";
 
 /// Starts the thread.
@@ -78,17 +78,17 @@ pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a link is still the one that is wanted.
+/// The check whether a link is still wanted.
 #[derive(Clone, Copy)]
 pub struct Wanted<'w> {
     shared: &'w Shared,
     generation: u64,
-    /// The other connection, without which this one is of no use, is lost.
+    /// Whether the other connection, without which this one is of no use, is lost.
     is_lost: Option<&'w AtomicBool>,
 }
 
 impl<'w> Wanted<'w> {
-    /// The same, which it is no more once another connection is lost.
+    /// Adds another connection: when that is lost, the link is not wanted any more.
     pub fn unless(self, is_lost: &'w AtomicBool) -> Wanted<'w> {
         Wanted { is_lost: Some(is_lost), ..self }
     }
@@ -101,13 +101,13 @@ impl<'w> Wanted<'w> {
     }
 }
 
-/// Why a link ended.
+/// Reason why a link ended.
 pub(super) enum End {
     /// Another primary is wanted, or none, or the server ends.
     Unwanted,
     Io(io::Error),
     Link(LinkError),
-    /// The snapshot could not be loaded, from where it comes.
+    /// The snapshot could not be loaded, for this reason, from this source.
     Load(String, &'static str),
     /// The stream cannot be applied.
     Stream,
@@ -128,22 +128,22 @@ impl From<LinkError> for End {
 pub(super) struct LinkThread {
     pub(super) shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
-    /// The generation of the primary that the thread of replicas was told of.
+    /// Generation of the primary that the thread of replicas knows.
     told: AtomicU64,
 }
 
-/// What a link has applied.
+/// Progress of a link.
 pub(super) struct Progress {
-    /// The client that the primary is.
+    /// Client that stands for the primary.
     client: Arc<ClientInfo>,
     applier: Applier,
     /// Offset of the next byte that is not applied.
     offset: u64,
-    /// Bytes behind it that were taken and belong to a transaction that has not run.
+    /// Bytes behind the offset that were taken and belong to a transaction that has not run.
     open: Vec<u8>,
-    /// The history has a name: the primary is told how far it is.
+    /// Whether the history has a name: the replica acknowledges to the primary then.
     is_named: bool,
-    /// How much of it the own log has on the disk.
+    /// Offsets of the stream that the own log has on the disk.
     pub(super) marks: Arc<Mutex<DurableMarks>>,
 }
 
@@ -235,7 +235,7 @@ impl LinkThread {
         Wire::new(peer, LOOK)
     }
 
-    /// The link is so far now, and clients are admitted accordingly, if it is still wanted.
+    /// Sets the state of the link, by which clients are admitted, if the link is still wanted.
     fn set_state(&self, wanted: Wanted<'_>, state: LinkState) {
         let status = self.status();
         let _applying = status.applying.lock();
@@ -252,7 +252,7 @@ impl LinkThread {
         follow::settle(self.engine());
     }
 
-    /// The whole conversation with a primary.
+    /// Talks to the primary until the link ends.
     fn keep(&self, mut wire: Wire, wanted: Wanted<'_>) -> Result<(), End> {
         let status = self.status();
         self.set_state(wanted, LinkState::Handshake);
@@ -376,7 +376,7 @@ impl LinkThread {
         });
     }
 
-    /// Says how far the replica is, in memory and in its log.
+    /// Acknowledges the replica's offsets, in memory and in its log.
     fn ack(&self, link: &mut PrimaryLink, progress: &mut Progress, offset: u64, now: u64) {
         let durable = self.durable(&progress.marks).map(|durable| durable.min(offset));
         if progress.is_named {
@@ -384,7 +384,7 @@ impl LinkThread {
         }
     }
 
-    /// Goes on with what there is, by another name if there is one.
+    /// Continues with the present data, by another name if there is one.
     fn resume(&self, wire: &Wire, id: Option<ReplicationId>, wanted: Wanted<'_>) -> Result<Progress, End> {
         let status = self.status();
         let applying = status.applying.lock();
@@ -425,12 +425,12 @@ impl LinkThread {
         self.engine().change_left_slots(|left| *left = SlotSet::none());
         let applier = Applier::new(Arc::clone(&info), LINK_PLACE, db);
         let marks = Arc::new(Mutex::new(DurableMarks::new(offset, self.engine().change_log().appended())));
-        // A primary whose history has no name hears nothing.
+        // A primary whose history has no name gets no word.
         wire.voice().set_word(if is_named { Word::Progress(Arc::clone(&marks)) } else { Word::None });
         Ok(Progress { client: info, applier, offset, open: Vec::new(), is_named, marks })
     }
 
-    /// Bytes that are nothing to run.
+    /// Counts bytes that are not to be run.
     pub(super) fn count(&self, progress: &mut Progress, bytes: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
         let status = self.status();
         let _applying = status.applying.lock();
@@ -443,7 +443,7 @@ impl LinkThread {
         Ok(())
     }
 
-    /// Applies so many bytes of what has come, and takes them.
+    /// Applies so many bytes of the input, and takes them.
     fn apply_next(
         &self,
         wire: &mut Wire,
@@ -511,7 +511,7 @@ impl LinkThread {
         applied::tell_others(&self.shared, LINK_PLACE);
     }
 
-    /// Takes the primary's snapshot in the place of what there is.
+    /// Replaces the data by the primary's snapshot.
     fn synchronize(
         &self,
         wire: &mut Wire,
@@ -525,8 +525,8 @@ impl LinkThread {
         self.begin_stream(wire, wanted, offset, is_named)
     }
 
-    /// Takes the snapshot in the place of what there is: at which offset of the stream it ends, and whether its history
-    /// has a name. `db`: the database that the stream has selected there; None: the snapshot says it.
+    /// Replaces the data by the snapshot. Returns the offset of the stream at which it ends, and whether its history
+    /// has a name. `db`: the database that the stream has selected there; None: the snapshot contains it.
     pub(super) fn load(
         &self,
         wire: &mut Wire,
@@ -546,13 +546,13 @@ impl LinkThread {
             || "streamed RDB from primary with EOF".to_owned(),
             |size| format!("{size} bytes from primary"),
         );
-        // Who may hold what was acknowledged keeps it until there is something better.
+        // A server that may hold acknowledged writes retains them until there is something better.
         let keeps = status.acknowledgement.membership().set.is_some();
         let way = if keeps { LoadWay::File } else { LoadWay::of(self.engine(), &config) };
         self.engine().host().data_is_replaced("Full resynchronization occurred");
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
-        // Until then the server can go on where it is, with any primary that has its history.
+        // Until then the server can continue where it is, with any primary that has its history.
         let give_up = || {
             if wanted.is_wanted() {
                 status.update_link(|link| link.can_resume = false);
@@ -614,8 +614,8 @@ impl LinkThread {
         whole.map(|db| (log, db)).map_err(|failure| End::Load(failure.text, SOCKET))
     }
 
-    /// Reads the snapshot beside what there is, which is served on if it is of the same history, and puts it in the
-    /// place of that when it is whole. Returns the right to apply.
+    /// Reads the snapshot beside the present data, which is still served if it is of the same history, and exchanges
+    /// them when the snapshot is complete. Returns the right to apply.
     fn load_beside(
         &self,
         wire: &mut Wire,
@@ -669,18 +669,18 @@ impl LinkThread {
     }
 }
 
-/// How long the primary's bytes are waited for.
+/// Returns the time for which to wait for the primary's bytes.
 fn patience(link: &PrimaryLink, progress: Option<&Progress>, now: u64) -> Duration {
     let owes = |progress: &Progress| progress.is_named && link.owes_ack_in(progress.offset, now) < SOON;
     if progress.is_some_and(owes) { LOOK_SOON } else { LOOK }
 }
 
-/// `repl-timeout` in milliseconds.
+/// Returns `repl-timeout` in milliseconds.
 pub(super) fn timeout(config: &Config) -> u64 {
     config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000
 }
 
-/// Whether the data set is to be on the disk.
+/// Returns whether the data set is to be on the disk.
 fn keeps_files(config: &Config) -> bool {
     config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
 }

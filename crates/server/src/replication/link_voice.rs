@@ -1,8 +1,8 @@
-//! A replica's word to its primary, each second: how far it is, or that it is there.
+//! A replica's word to its primary, each second: its offsets, or that it is there.
 //!
 //! ```text
 //!   link's thread    reads - applies ........................ reads      the stream, which may stand still for long
-//!   its clock          .       .      ACK      .     ACK      .          each second in which nothing else was said
+//!   its clock          .       .      ACK      .     ACK      .          each second in which nothing else was sent
 //! ```
 //!
 //! A paused replica, one that waits for a script's locks and one that loads stay replicas of their primary.
@@ -20,17 +20,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The least time between two looks at what is due.
+/// Least time between two checks for due words.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The word that a link's clock says.
+/// The word that a link's clock sends.
 #[derive(Clone)]
 pub enum Word {
     /// Nothing: the primary has yet to answer.
     None,
     /// An empty line: the replica is there.
     Alive,
-    /// How far it is, in memory and in its log.
+    /// The replica's offsets, in memory and in its log.
     Progress(Arc<Mutex<DurableMarks>>),
 }
 
@@ -39,13 +39,13 @@ pub struct LinkVoice {
     connection: Mutex<Connection>,
     word: Mutex<Word>,
     began: Instant,
-    /// When something was said last, in milliseconds since the beginning.
+    /// Time of the last word, in milliseconds since the beginning.
     spoken: AtomicU64,
 }
 
 struct Connection {
     peer: Box<dyn Peer>,
-    /// Half of a word may have been sent.
+    /// Whether half of a word may have been sent.
     is_broken: bool,
 }
 
@@ -56,12 +56,12 @@ impl LinkVoice {
         LinkVoice { connection, word: Mutex::new(Word::None), began: Instant::now(), spoken: AtomicU64::new(0) }
     }
 
-    /// Milliseconds since it was connected.
+    /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
     }
 
-    /// Changes what the clock says from now on.
+    /// Changes the clock's word from now on.
     pub fn set_word(&self, word: Word) {
         *self.word.lock() = word;
     }
@@ -92,14 +92,14 @@ impl LinkVoice {
         sent
     }
 
-    /// How long nothing is to be said by the clock.
+    /// Returns for how long the clock need not send anything.
     fn rest(&self) -> Duration {
         Duration::from_millis((self.spoken.load(Relaxed) + PERIOD).saturating_sub(self.now()))
     }
 }
 
 impl LinkThread {
-    /// Runs the link's work while its clock runs, which no work of the link holds up.
+    /// Runs the link's work while its clock runs, which no work of the link delays.
     pub(super) fn with_clock<R>(&self, voice: &LinkVoice, wanted: Wanted<'_>, work: impl FnOnce() -> R) -> R {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -138,13 +138,13 @@ impl LinkThread {
             Word::Progress(marks) => {
                 let durable = self.durable(marks);
                 let offset = self.status().offset();
-                // An offset of another history comes after the change of whom the server follows.
+                // An offset of another history comes after the change of the primary.
                 wanted.is_wanted().then(|| ack_command(offset, durable.map(|durable| durable.min(offset))))
             }
         }
     }
 
-    /// How much of the stream the own log has on the disk, if there is one.
+    /// Returns the offset up to which the own log has the stream on the disk, if there is a log.
     pub(super) fn durable(&self, marks: &Mutex<DurableMarks>) -> Option<u64> {
         let aof = applied::log_file_of(&self.shared)?;
         Some(marks.lock().advance(aof.journal.synced()))

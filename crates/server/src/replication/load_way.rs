@@ -6,22 +6,22 @@ use engine::status::persistence_status::ReplaceTurn;
 use std::thread;
 use std::time::Duration;
 
-/// Between two looks whether another thread still replaces the data set.
+/// Time between two checks whether another thread still replaces the data set.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How a snapshot gets into the keyspace.
+/// Way of a snapshot into the keyspace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum LoadWay {
-    /// By a file.
+    /// Through a file.
     File,
-    /// As it comes, in the place of what there was.
+    /// As it comes, in the place of the former data.
     InPlace,
-    /// As it comes, beside what is there.
+    /// As it comes, beside the present data.
     Beside,
 }
 
 impl LoadWay {
-    /// The way that the configuration asks for.
+    /// Returns the way that the configuration asks for.
     pub fn of(engine: &Engine, config: &Config) -> LoadWay {
         let is_empty = || (0..engine.databases()).all(|db| engine.len(db as u32) == 0);
         match config.choice(Directive::REPL_DISKLESS_LOAD) {

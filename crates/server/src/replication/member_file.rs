@@ -1,4 +1,4 @@
-//! The file with what this server knows as a member: on the disk before the server acknowledges anything that follows
+//! The file with this server's record as a member: on the disk before the server acknowledges anything that follows
 //! from it, and read when the data set has been loaded.
 
 use crate::system::log;
@@ -15,12 +15,12 @@ use std::os::unix::fs::MetadataExt;
 
 /// The file's name in the working directory.
 const NAME: &str = "in-sync.record";
-/// Its name until it is complete.
+/// Name of the file until it is complete.
 const NEW: &str = "in-sync.record.new";
-/// Bytes that are read of it.
+/// Bytes of the file that are read at most.
 const SIZE_MAX: u64 = 64 << 10;
 
-/// Brings what the server knows to the disk, unless it is there.
+/// Saves the record, unless it is on the disk.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -48,7 +48,7 @@ fn write(status: &Acknowledgement, saved: Option<Position>, logged: Option<Logge
     Ok(())
 }
 
-/// Takes up what the record says of the data set that was loaded. Returns the place of a log that is the one of the
+/// Takes the record's statements about the data set that was loaded. Returns the place of a log that is the one of the
 /// last shutdown.
 pub fn restore(engine: &Engine, loaded: Loaded) -> Option<LoggedPlace> {
     let mut text = Vec::new();
@@ -84,7 +84,7 @@ pub fn sum_of_files(aof: &Aof) -> Option<u64> {
     Some(sum(&lines.collect::<Vec<u8>>()))
 }
 
-/// The process ends, and nothing is acknowledged any more: the record says which data is on the disk.
+/// Saves at the end of the process, when nothing is acknowledged any more, which data is on the disk.
 pub fn complete(engine: &Engine) {
     let status = &engine.replication().acknowledgement;
     let (saved, logged) = (status.saved_at(), logged(engine));
@@ -95,7 +95,7 @@ pub fn complete(engine: &Engine) {
     }
 }
 
-/// Returns the place of the log's data, if the log has all of the data and nothing came after its end was noted.
+/// Returns the place of the log's data, if the log has all of the data and nothing came after its end was recorded.
 fn logged(engine: &Engine) -> Option<LoggedPlace> {
     let LogEnd { position, db, length } = engine.replication().acknowledgement.log_end()?;
     let aof = of(engine).filter(|aof| aof.ends_at(length))?;

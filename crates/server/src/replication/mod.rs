@@ -5,8 +5,8 @@
 //!   a thread a snapshot -> a thread for each replica that gets it
 //! ```
 //!
-//! In: the change log, connections that said PSYNC, what the engine's status says. Out: bytes to replicas, and numbers
-//! for INFO. They wait for no shard's lock but to begin a snapshot.
+//! In: the change log, connections that sent PSYNC, the engine's status. Out: bytes to replicas, and numbers for INFO.
+//! They wait for no shard's lock but to begin a snapshot.
 
 pub mod applied;
 mod dual_channel;

@@ -1,11 +1,11 @@
-//! The thread that frames the change log into the stream, keeps its last bytes, and serves all replicas.
+//! The thread that frames the change log into the stream, retains its last bytes, and serves all replicas.
 //!
 //! ```text
 //!   wait -> events, messages -> read the log up to its end, stopping where snapshots begin -> backlog
-//!        -> each replica: what its socket takes of the backlog -> what is due by time
+//!        -> each replica: as much of the backlog as its socket takes -> work due by time
 //! ```
 //!
-//! Where the server follows another one the backlog is fed with that one's bytes instead.
+//! When the server follows another one the backlog is fed with that one's bytes instead.
 
 use crate::connection::socket::Readiness;
 use crate::replication::framing_waits::FramingWaits;
@@ -49,11 +49,11 @@ use std::time::Duration;
 const WAKE: Token = Token(usize::MAX);
 /// The longest sleep.
 const TICK: Duration = Duration::from_millis(100);
-/// Between two checks of what changes slowly, in milliseconds.
+/// Milliseconds between two checks of slow changes.
 pub(super) const SECOND: i64 = 1000;
 /// Bytes of the log that are taken before replicas are sent something.
 pub(super) const AT_ONCE: u64 = 1 << 20;
-/// How often the log is read for a snapshot's beginning.
+/// Number of reads of the log for a snapshot's beginning.
 const PATIENCE: usize = 1 << 20;
 
 /// The stream's bytes on their way into the backlog.
@@ -75,24 +75,24 @@ pub struct PrimaryThread {
     pub(super) marks: Marks,
     gathering: Gathering,
     pub(super) acknowledging: Acknowledging,
-    /// None: there are no own changes to be framed.
+    /// Reader of the log; None: there are no own changes to be framed.
     pub(super) reader: Option<LogReader>,
-    /// Up to where the log was framed.
+    /// Offset up to which the log was framed.
     pub(super) read_to: u64,
-    /// The history of another server that the stream is of, as replicas know it.
+    /// History of another server that the stream is of, as replicas know it.
     pub(super) followed: Option<ReplicationId>,
     pub(super) syncs: BTreeMap<u64, Sync>,
     pub(super) last_sync: u64,
-    /// What replicas were refused a snapshot for, so that it is said once.
+    /// Replicas that were refused a snapshot, so that it is logged once.
     pub(super) refused: BTreeSet<String>,
-    /// The role is to be another server's.
+    /// Orders to give the role to another server.
     pub(super) role_change: RoleOrders,
-    /// The thread has been told to end.
+    /// Whether the thread has been ordered to end.
     ends: bool,
     pub(super) framing_waits: FramingWaits,
     pinged_at: SteadyMs,
     checked_at: SteadyMs,
-    /// Since when there is no replica.
+    /// Time since which there is no replica.
     pub(super) alone_since: SteadyMs,
 }
 
@@ -213,7 +213,7 @@ impl PrimaryThread {
             ReplicationMessage::Where { stop, answer } => {
                 let offset = self.offset_of(&stop).filter(|_| stop.history == self.history().id);
                 let position = offset.map(|offset| (stop.history, offset));
-                // Who does not wait any more needs no answer.
+                // A thread that does not wait any more needs no answer.
                 let _ = answer.send(position);
             }
             ReplicationMessage::Kill(client) => {
@@ -242,7 +242,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Says something of a replica; not again and again of one that was refused.
+    /// Logs something about a replica; not again and again about one that was refused.
     pub(super) fn tell(&self, name: &str, text: std::fmt::Arguments<'_>) {
         if self.refused.contains(name) { log::verbose(text) } else { log::notice(text) }
     }
@@ -251,12 +251,12 @@ impl PrimaryThread {
         self.replicas.iter().find(|(_, replica)| replica.info.id == client).map(|(token, _)| token)
     }
 
-    /// The history that the stream is of.
+    /// Returns the history that the stream is of.
     pub(super) fn history(&self) -> History {
         self.shared.engine.replication().history()
     }
 
-    /// The stream goes on where the data set that was read had it, with what had expired meanwhile.
+    /// Continues the stream where the data set that was read had it, with the keys that had expired meanwhile.
     fn resume(&mut self, reader: LogReader, offset: u64, now: SteadyMs) {
         let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
         self.backlog = Some(Backlog::new(offset, size));
@@ -264,8 +264,8 @@ impl PrimaryThread {
         self.begin_reading(reader);
     }
 
-    /// Frames what the log has, up to its end or for a while. Where a snapshot has begun the stream's offset is noted,
-    /// and a replica that begins there is told the database.
+    /// Frames the log, up to its end or for a while. At a snapshot's beginning the stream's offset is recorded, and the
+    /// stream selects the database anew for a replica that begins there.
     pub(super) fn read_log(&mut self) {
         if self.reader.is_none()
             && let Some(reader) = self.shared.stream_stops.take_reader()
@@ -280,7 +280,7 @@ impl PrimaryThread {
         let end = self.shared.engine.change_log().appended();
         let most = backlog.end() + AT_ONCE;
         loop {
-            // Looked for after the end was: a snapshot is noted before anything is appended after it.
+            // The stop is looked for after the end was: a snapshot is recorded before anything is appended after it.
             let stop = self.shared.stream_stops.next(self.read_to, end);
             let until = stop.unwrap_or(end);
             if self.read_to < until {
@@ -295,7 +295,7 @@ impl PrimaryThread {
                     }
                     if backlog.end() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 });
-                // The log keeps all for this sink, so it is not dropped.
+                // The log retains all for this sink, so it is not dropped.
                 self.read_to = read.unwrap_or(until);
                 self.marks.note(self.read_to, backlog.end());
             }
@@ -307,20 +307,20 @@ impl PrimaryThread {
         }
     }
 
-    /// The stream's offset where a snapshot has begun; None if it has ended meanwhile.
+    /// Returns the stream's offset where a snapshot has begun; None if the stream has ended meanwhile.
     pub(super) fn offset_of(&mut self, stop: &StreamStop) -> Option<u64> {
         for _ in 0..PATIENCE {
             self.read_log();
             if stop.offset().is_some() || self.reader.is_none() {
                 break;
             }
-            // What was appended without locks may still be on its way into the log.
+            // Changes that were appended without locks may still be on their way into the log.
             thread::yield_now();
         }
         stop.offset()
     }
 
-    /// Adds a command of the stream's own; how long the stream is then, if it is the server's own.
+    /// Adds a command of the stream's own. Returns the stream's length then, if the stream is the server's own.
     pub(super) fn add(&mut self, words: &[&[u8]]) -> Option<u64> {
         let status = self.shared.engine.replication();
         // The last save has all of the stream.
@@ -332,7 +332,7 @@ impl PrimaryThread {
         Some(backlog.end())
     }
 
-    /// Takes all that a replica has said: what is to be answered may have the next request behind it.
+    /// Takes all requests of a replica: one that is to be answered may have the next one behind it.
     pub(super) fn listen(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         if let Err(ended) = replica.read() {
@@ -374,7 +374,7 @@ impl PrimaryThread {
         is_request
     }
 
-    /// A replica says over which connection it gets its snapshot.
+    /// Records the connection over which a replica gets its snapshot.
     fn name_snapshot(&mut self, token: usize, client: i64) {
         let id = u64::try_from(client).ok();
         let is_known = id.is_some_and(|client| self.shared.engine.replication().awaits_psync(client));
@@ -388,7 +388,7 @@ impl PrimaryThread {
     }
 
     fn end(&mut self, token: usize, ended: &Ended, now: SteadyMs) {
-        // The stream's beginning is kept for the connection that will ask for it.
+        // The stream's beginning is retained for the connection that will ask for it.
         if let Some(replica) = self.replicas.get_mut(token)
             && replica.phase == Phase::Transmitted
             && matches!(ended, Ended::Gone)
@@ -410,8 +410,8 @@ impl PrimaryThread {
         self.close(token, now);
     }
 
-    /// Whether the stream is to end where it ends now: a replica that takes over has no more, and what a primary has
-    /// beyond that it may not follow with.
+    /// Returns whether the stream is to end where it ends now: a replica that takes over has no more, and a primary
+    /// with bytes beyond that may not follow.
     pub(super) fn is_to_end(&self) -> bool {
         self.role_change.is_wanted() || self.shared.engine.pause().held() == Some(Hold::Failover)
     }
@@ -424,14 +424,14 @@ impl PrimaryThread {
         }
     }
 
-    /// What is due by time.
+    /// Does work that is due by time.
     fn check_due(&mut self, config: &Config, now: SteadyMs) {
         let seconds = |directive| config.int(directive).saturating_mul(SECOND);
         if now.since(self.pinged_at) >= seconds(Directive::REPL_PING_REPLICA_PERIOD) && !self.replicas.is_empty() {
             self.ping_replicas(now);
         }
         let timeout = seconds(Directive::REPL_TIMEOUT);
-        // Its other connection may wait for so long before it hears where the snapshot begins.
+        // The other connection may wait for so long before it gets the snapshot's beginning.
         let delay = seconds(Directive::REPL_DISKLESS_SYNC_DELAY);
         let (mut late, mut forsaken) = (Vec::new(), Vec::new());
         let grace = self.shared.engine.replication().grace.load(Relaxed);
@@ -466,7 +466,7 @@ impl PrimaryThread {
         self.count_good();
     }
 
-    /// Sends all replicas what their sockets take, and ends those that are too far behind.
+    /// Sends all replicas as much as their sockets take, and ends replicas that are too far behind.
     fn send(&mut self, config: &Config, now: SteadyMs) {
         let limit = config.output_buffer_limit(ClientClass::Replica);
         let limit = OutputLimit {
@@ -499,7 +499,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Lets go of what nobody needs, and shows how far all is.
+    /// Drops bytes that no replica needs, and publishes the offsets.
     fn publish(&mut self, config: &Config) {
         self.trim();
         let status = self.shared.engine.replication();
@@ -549,7 +549,7 @@ impl PrimaryThread {
         self.note_leaving(now);
     }
 
-    /// There is one replica less.
+    /// Counts a replica that has left.
     pub(super) fn note_leaving(&mut self, now: SteadyMs) {
         if self.replicas.is_empty() {
             self.alone_since = now;

@@ -1,4 +1,4 @@
-//! A replica as its primary's thread has it: a socket, how far it is, what is still to be sent.
+//! A replica in its primary's thread: a socket, its offsets, the bytes that are still to be sent.
 
 use crate::connection::socket::{Readiness, Socket, SocketStream};
 use crate::workers::replication_messages::NewReplica;
@@ -20,34 +20,34 @@ const PIECES: usize = 16;
 /// Bytes that a replica may have sent of a command that has no end.
 const INPUT_MAX: usize = 64 << 10;
 
-/// How far a replica is.
+/// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It was told to get a snapshot over another connection, and asks for the stream behind it then.
+    /// The replica was offered a snapshot over another connection, and asks for the stream behind it then.
     Offered,
-    /// It waits for a snapshot.
+    /// The replica waits for a snapshot.
     Waiting,
-    /// It waits for this one, or gets it.
+    /// The replica waits for this snapshot, or gets it.
     InSync(u64),
-    /// It has it, and does not get the stream before it has said so.
+    /// The replica has the snapshot, and does not get the stream before it has acknowledged that.
     AwaitsAck,
-    /// It got it for another connection, which has not asked for the stream behind it yet.
+    /// This connection got the snapshot for another one, which has not asked for the stream behind it yet.
     Transmitted,
-    /// It got it over a connection that brings nothing else, and closes that. Closed from here, before it has read all,
-    /// the connection would take what it has not read along.
+    /// This connection brought the snapshot and nothing else, and the replica closes it. If this server closed it
+    /// before the replica has read all, the unread bytes would be lost.
     Leaving,
-    /// It gets the stream, and the snapshot before it over another connection.
+    /// The replica gets the stream, and the snapshot before it over another connection.
     BesideLoad,
-    /// It gets the stream.
+    /// The replica gets the stream.
     Online,
 }
 
-/// What a replica has said.
+/// A word of a replica.
 pub enum Heard {
     Nothing,
     /// Empty lines: it is there, and loads its snapshot.
     Alive,
-    /// How far it is.
+    /// Acknowledged offsets.
     Acked,
     /// The client whose connection gets its snapshot.
     Names(i64),
@@ -55,11 +55,11 @@ pub enum Heard {
     Asked(Vec<u8>, i64),
 }
 
-/// Why a replica's connection ends.
+/// Reason why a replica's connection ends.
 pub enum Ended {
-    /// It has closed it, or it broke, or what it says is no command.
+    /// The replica has closed it, or it broke, or the input is no command.
     Gone,
-    /// It has said what no replica says.
+    /// The input is nothing that a replica sends.
     Spoke(StrayCommand),
 }
 
@@ -68,32 +68,32 @@ pub struct Replica {
     pub info: Arc<ClientInfo>,
     pub shown: Arc<ReplicaInfo>,
     pub handshake: Handshake,
-    /// It tells how far it is: it came with PSYNC.
+    /// Whether the replica acknowledges: it came with PSYNC.
     pub acknowledges: bool,
     pub phase: Phase,
-    /// Up to where the stream was sent, or where it will begin.
+    /// Offset up to which the stream was sent, or where it will begin.
     pub position: u64,
     pub acks: Acks,
-    /// It has acknowledged something since this was last looked for.
+    /// Whether it has acknowledged something since the last look.
     pub has_acked: bool,
     pub lag: Lag,
-    /// Since when it waits.
+    /// Time since which it waits.
     pub since: SteadyMs,
-    /// The client whose connection gets its snapshot.
+    /// Client whose connection gets its snapshot.
     pub rdb_client: Option<u64>,
-    /// The thread that sends the snapshot has its socket.
+    /// Whether the thread that sends the snapshot has its socket.
     is_away: bool,
     socket: Option<Socket>,
     /// Bytes that go before the stream.
     own: Vec<u8>,
     input: Vec<u8>,
     parser: RequestParser,
-    /// The socket took all that was offered.
+    /// Whether the socket took all that was offered.
     writable: bool,
 }
 
 impl Replica {
-    /// One that has just come.
+    /// Creates the state of a replica that has just come.
     pub fn new(new: NewReplica, now: SteadyMs) -> Replica {
         let NewReplica { stream, info, request, input } = new;
         let handshake = request.handshake;
@@ -120,12 +120,12 @@ impl Replica {
         }
     }
 
-    /// As the log names it.
+    /// Returns its name in the log.
     pub fn name(&self) -> String {
         self.handshake.name(&self.info.addr)
     }
 
-    /// The poll tells of its socket under this token.
+    /// Registers its socket with the poll under this token.
     pub fn register(&mut self, registry: &Registry, token: usize) -> io::Result<()> {
         match &mut self.socket {
             Some(socket) => socket.stream().register(registry, Token(token)),
@@ -133,7 +133,7 @@ impl Replica {
         }
     }
 
-    /// Takes the socket out, and what is to be sent before the snapshot.
+    /// Takes the socket, and the bytes that are to be sent before the snapshot.
     pub fn take_stream(&mut self, registry: &Registry) -> Option<(SocketStream, Vec<u8>)> {
         let mut stream = self.socket.take()?.into_stream();
         stream.deregister(registry).ok()?;
@@ -141,29 +141,30 @@ impl Replica {
         Some((stream, std::mem::take(&mut self.own)))
     }
 
-    /// Gives it back.
+    /// Gives the socket back.
     pub fn put_stream(&mut self, stream: SocketStream) {
         self.socket = Some(Socket::new(stream));
         (self.is_away, self.writable) = (false, true);
     }
 
-    /// It gets nothing more. False: it has closed the connection already.
+    /// Ends sending. False: the replica has closed the connection already.
     pub fn end_sending(&mut self, now: SteadyMs) -> bool {
         (self.phase, self.since) = (Phase::Leaving, now);
         self.socket.as_mut().is_some_and(|socket| socket.stream().end_writing().is_ok())
     }
 
-    /// It is of no use any more.
+    /// Drops the socket, which is of no use any more.
     pub fn drop_socket(&mut self) {
         self.socket = None;
     }
 
-    /// Whether the thread that sends the snapshot has it.
+    /// Returns whether the thread that sends the snapshot has the socket.
     pub fn is_away(&self) -> bool {
         self.is_away
     }
 
-    /// Whether it, or the connection that it gets a snapshot for, has still to be sent the stream from its position.
+    /// Returns whether the replica, or the connection for which it gets a snapshot, still needs the stream from its
+    /// position.
     pub fn needs_stream(&self) -> bool {
         match self.phase {
             Phase::Waiting | Phase::Offered | Phase::Leaving => false,
@@ -173,7 +174,7 @@ impl Replica {
         }
     }
 
-    /// Whether the stream goes over its socket.
+    /// Returns whether the stream goes over its socket.
     fn is_streamed(&self) -> bool {
         matches!(self.phase, Phase::Online | Phase::BesideLoad)
     }
@@ -183,7 +184,7 @@ impl Replica {
         self.own.extend_from_slice(bytes);
     }
 
-    /// The poll has told something.
+    /// Records an event of the poll.
     pub fn note(&mut self, readiness: Readiness, is_writable: bool) {
         if let Some(socket) = &mut self.socket {
             socket.note(readiness, true);
@@ -191,27 +192,27 @@ impl Replica {
         self.writable |= is_writable;
     }
 
-    /// It gets the stream from now on, while its snapshot goes over another connection.
+    /// Sends it the stream from now on, while its snapshot goes over another connection.
     pub fn load_beside(&mut self, now: SteadyMs) {
         self.phase = Phase::BesideLoad;
         self.shown.set_state(ReplicaState::BgTransfer);
         self.shown.acked_at.store(now.0, Relaxed);
     }
 
-    /// It gets the stream from now on.
+    /// Sends it the stream from now on.
     pub fn go_online(&mut self, now: SteadyMs) {
         self.phase = Phase::Online;
         self.shown.set_state(ReplicaState::Online);
         self.shown.acked_at.store(now.0, Relaxed);
     }
 
-    /// Bytes of the stream that it has still to be sent.
+    /// Returns the bytes of the stream that are still to be sent.
     pub fn pending(&self, backlog: Option<&Backlog>) -> u64 {
         let behind = backlog.map_or(0, |backlog| backlog.end().saturating_sub(self.position));
         self.own.len() as u64 + if self.needs_stream() { behind } else { 0 }
     }
 
-    /// Sends what its socket takes; how many bytes that were.
+    /// Sends as much as its socket takes. Returns the number of bytes.
     pub fn send(&mut self, backlog: Option<&Backlog>) -> Result<u64, Ended> {
         let (mut sent, is_streamed) = (0, self.is_streamed());
         let Some(socket) = &mut self.socket else { return Ok(0) };
@@ -245,7 +246,7 @@ impl Replica {
         Ok(sent)
     }
 
-    /// Shows others what is held for it: input, and what is still to be sent.
+    /// Publishes its memory: input, and bytes that are still to be sent.
     pub fn show(&self, pending: u64) {
         let (query, pending) = (self.input.len(), usize::try_from(pending).unwrap_or(usize::MAX));
         let held = self.own.len() + self.input.capacity() + size_of::<Replica>();
@@ -255,7 +256,7 @@ impl Replica {
         self.shown.pending.store(pending as u64, Relaxed);
     }
 
-    /// Reads what has come of what it says.
+    /// Reads input that has come.
     pub fn read(&mut self) -> Result<(), Ended> {
         let Some(socket) = &mut self.socket else { return Ok(()) };
         let mut buffer = [0; 4096];
@@ -273,7 +274,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes what it has said, up to the first request that is to be answered; acknowledgements are taken together.
+    /// Takes its words, up to the first request that is to be answered; acknowledgements are taken together.
     pub fn next_word(&mut self) -> Result<Heard, Ended> {
         let (limits, mut acked) = (RequestLimits::default(), Heard::Nothing);
         if self.socket.is_none() {
@@ -310,7 +311,7 @@ impl Replica {
     }
 }
 
-/// What a command says. `is_offered`: it may ask for the stream behind a snapshot.
+/// Returns the word of a command. `is_offered`: the command may ask for the stream behind a snapshot.
 fn take_words(words: &[&[u8]], acks: &mut Acks, is_offered: bool) -> Result<Heard, Ended> {
     let is = |index: usize, word: &str| words.get(index).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()));
     let number = |index: usize| words.get(index).and_then(|word| parse_i64(word));

@@ -1,8 +1,8 @@
-//! Whose stream it is: the server's own, or that of another one, which it follows. And how a primary gives up its role,
-//! for another server (REPLICAOF) or for a replica of its own (FAILOVER).
+//! The owner of the stream: this server, or another one, which it follows. And how a primary gives up its role, for
+//! another server (REPLICAOF) or for a replica of its own (FAILOVER).
 //!
 //! ```text
-//!   writes are held back -> all locks are passed -> the log is framed to its end: the stream is whole
+//!   writes are paused    -> all locks are passed -> the log is framed to its end: the stream is whole
 //!                                                    -> REPLICAOF: the stream ends here
 //!                                                    -> FAILOVER: a replica has it, and it ends here
 //! ```
@@ -26,7 +26,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl PrimaryThread {
-    /// Goes on with it, as far as that goes now.
+    /// Continues the change of role, as far as possible now.
     pub(super) fn change_role(&mut self) {
         let shared = Arc::clone(&self.shared);
         let (engine, status) = (&*shared.engine, shared.engine.replication());
@@ -66,17 +66,17 @@ impl PrimaryThread {
         });
     }
 
-    /// Whether nothing runs any more that may write: what was admitted before has ended.
+    /// Returns whether no command runs any more that may write: commands that were admitted before have ended.
     fn is_quiet(&mut self) -> bool {
         let (engine, change) = (&self.shared.engine, &mut self.role_change);
-        // Who gave the order has all locks.
+        // The client of the order has all locks.
         let is_told = change.orders.iter().any(|order| order.is_quiet);
         is_told || engine.pass_locks(&mut change.passed, LockTimeout::Short.from_now(engine))
     }
 
-    /// The online replicas that have acknowledged so much since they were asked, and were sent all that there is. With
-    /// acknowledged writes, and where no replica is asked for, those who do not know of the in-sync set are left out if
-    /// another one is online: its members would not follow them.
+    /// Returns the online replicas that have acknowledged so much since they were asked, and were sent all that there
+    /// is. With acknowledged writes, and if no particular replica is wanted, replicas that do not know of the in-sync
+    /// set are left out if another one is online that does: its members would not follow them.
     fn synced(&self, end: u64) -> Vec<Target> {
         let sent = self.backlog.as_ref().map_or(0, Backlog::end);
         let is_synced = |replica: &&Replica| {
@@ -91,7 +91,7 @@ impl PrimaryThread {
         replicas.map(|replica| Target { host: replica.shown.ip.clone().into(), port: replica.shown.port }).collect()
     }
 
-    /// Frames all that the log has. Returns how long the stream is then.
+    /// Frames all of the log. Returns the stream's length then.
     fn frame_all(&mut self) -> u64 {
         self.read_log();
         while self.has_unread() {
@@ -101,8 +101,7 @@ impl PrimaryThread {
         end.unwrap_or_else(|| self.shared.engine.replication().offset())
     }
 
-    /// Nothing of the server's own becomes part of the stream any more. Replicas stay, and get what follows when it is
-    /// known whose stream it is.
+    /// Ends the server's own part of the stream. Replicas stay, and get the next part when the stream's owner is known.
     pub(super) fn end_stream(&mut self) {
         if self.reader.is_some()
             && let Some(backlog) = &self.backlog
@@ -114,14 +113,14 @@ impl PrimaryThread {
         self.marks.clear();
     }
 
-    /// The stream is another server's.
+    /// Makes the stream another server's.
     pub(super) fn follow(&mut self, offset: u64, goes_on: bool, now: SteadyMs) {
         self.end_stream();
-        // What the server has added to its own stream after it was told to follow is in no other one.
+        // Bytes that the server added to its own stream after the order to follow are in no other stream.
         let is_there = self.backlog.as_ref().is_some_and(|backlog| goes_on && backlog.end() == offset);
         let name = Some(self.history().id);
         if std::mem::replace(&mut self.followed, name) != name || !is_there {
-            // They have to learn the history's name, or to get another one.
+            // The replicas have to learn the history's name, or to get another one.
             self.close_all(now);
         }
         if !is_there {
@@ -130,7 +129,7 @@ impl PrimaryThread {
         }
     }
 
-    /// The stream is the server's own.
+    /// Makes the stream the server's own.
     pub(super) fn lead(&mut self, reader: LogReader, now: SteadyMs) {
         self.followed = None;
         self.close_all(now);
@@ -148,7 +147,7 @@ impl PrimaryThread {
 
     /// Frames from where the reader begins.
     pub(super) fn begin_reading(&mut self, mut reader: LogReader) {
-        // Nothing that it has lies before its beginning.
+        // The reader has nothing before its beginning.
         self.read_to = reader.read(0, |_, _| ControlFlow::Break(())).unwrap_or(0);
         self.framing = Framing::default();
         self.marks.clear();

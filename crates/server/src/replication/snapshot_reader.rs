@@ -1,4 +1,4 @@
-//! A link's bytes, and the snapshot in them as something to read from.
+//! A link's bytes, and a reader of the snapshot in them.
 
 use crate::replication::link_thread::Wanted;
 use crate::replication::link_voice::LinkVoice;
@@ -15,23 +15,23 @@ use std::time::Duration;
 
 /// Bytes that are read at once, if they are there.
 const READ: usize = 256 << 10;
-/// Room for input that is kept.
+/// Room for input that is retained.
 const KEPT: usize = 4 << 20;
-/// The buffer grows by one part in so many of what is in it, if that is more than is read at once.
+/// Divisor of the contents by which the buffer grows, if that is more than is read at once.
 const GROWTH: usize = 4;
 
-/// A connection to a primary, with what has come and has not been taken.
+/// A connection to a primary, with input that has not been taken.
 pub struct Wire {
     voice: Arc<LinkVoice>,
     bytes: Vec<u8>,
-    /// What of `bytes` has come and has not been taken.
+    /// Range of `bytes` that has come and has not been taken.
     filled: Range<usize>,
-    /// How long it waits for bytes.
+    /// Time that it waits for bytes.
     patience: Duration,
 }
 
 impl Wire {
-    /// A new connection whose bytes are waited for that long.
+    /// Wraps a new connection, for whose bytes it waits that long.
     ///
     /// # Errors
     /// The connection is of no use.
@@ -45,7 +45,7 @@ impl Wire {
         &self.voice
     }
 
-    /// They are waited for that long from now on.
+    /// Sets the time that it waits for bytes.
     ///
     /// # Errors
     /// The connection is of no use.
@@ -57,17 +57,17 @@ impl Wire {
         Ok(())
     }
 
-    /// Milliseconds since it was connected.
+    /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.voice.now()
     }
 
-    /// What has come and has not been taken.
+    /// Returns input that has not been taken.
     pub fn input(&self) -> &[u8] {
         &self.bytes[self.filled.clone()]
     }
 
-    /// So much of it has been taken.
+    /// Takes so much of the input.
     pub fn advance(&mut self, len: usize) {
         self.filled.start += len;
         if self.filled.is_empty() {
@@ -80,7 +80,7 @@ impl Wire {
         }
     }
 
-    /// Takes so many bytes out as they lie there, if they are most of what there is and much.
+    /// Takes so many bytes out as they are, if they are most of the input and many.
     pub fn take_large(&mut self, len: usize) -> Option<Vec<u8>> {
         if len <= KEPT || self.filled.len() - len > READ {
             return None;
@@ -95,7 +95,7 @@ impl Wire {
         Some(taken)
     }
 
-    /// Takes out all that has come and is of no use.
+    /// Takes out all input, which is of no use.
     pub fn discard(&mut self) -> Vec<u8> {
         self.filled = 0..0;
         std::mem::take(&mut self.bytes)
@@ -106,16 +106,16 @@ impl Wire {
         self.filled = 0..self.filled.len();
     }
 
-    /// Reads once, for as long as the peer's patience goes; how much has come. An end of the connection is an error.
+    /// Reads once, within the peer's patience. Returns the number of bytes. An end of the connection is an error.
     pub fn fill(&mut self, status: &ReplicationStatus) -> io::Result<usize> {
         self.fill_at_most(status, usize::MAX)
     }
 
-    /// The same of so many bytes, which are not none.
+    /// Reads at most so many bytes, at least one, in the same way.
     pub fn fill_at_most(&mut self, status: &ReplicationStatus, most: usize) -> io::Result<usize> {
         if self.bytes.len() - self.filled.end < READ / 2 {
             self.compact();
-            // It grows as bytes come in, and with what is there.
+            // The buffer grows as bytes come in, and with its contents.
             if self.bytes.len() - self.filled.end < READ / 2 {
                 let more = (self.filled.len() / GROWTH).max(READ);
                 self.bytes.reserve_exact(more);
@@ -140,17 +140,17 @@ impl Wire {
         }
     }
 
-    /// Sends what the link has to say.
+    /// Sends the words of the link.
     pub fn send(&mut self, link: &mut PrimaryLink) -> io::Result<()> {
         let output = link.take_output();
         if output.is_empty() { Ok(()) } else { self.voice.say(&output) }
     }
 }
 
-/// Bytes of a snapshot that are handed out at once.
+/// Bytes of a snapshot that are returned at once.
 const STRIDE: usize = 16 << 10;
 
-/// The snapshot that a link brings, while it does.
+/// Reader of the snapshot that a link brings.
 pub struct SnapshotReader<'r> {
     wire: &'r mut Wire,
     link: &'r mut PrimaryLink,
@@ -159,12 +159,12 @@ pub struct SnapshotReader<'r> {
     /// Bytes of the input that are the snapshot's.
     data: usize,
     progress: SyncProgress,
-    /// It has come to its end.
+    /// Whether the snapshot has come to its end.
     pub has_ended: bool,
 }
 
 impl<'r> SnapshotReader<'r> {
-    /// Of a link whose snapshot has begun.
+    /// Creates the reader of a link whose snapshot has begun.
     pub fn new(
         wire: &'r mut Wire,
         link: &'r mut PrimaryLink,
@@ -175,7 +175,7 @@ impl<'r> SnapshotReader<'r> {
         SnapshotReader { wire, link, status, wanted, data: 0, progress, has_ended: false }
     }
 
-    /// Reads what must be its end.
+    /// Reads the rest, which must be the snapshot's end.
     pub fn finish(&mut self) -> io::Result<()> {
         match self.read(&mut [0]) {
             Ok(0) => Ok(()),
@@ -219,11 +219,11 @@ impl Read for SnapshotReader<'_> {
     }
 }
 
-/// How far a snapshot is, for the log.
+/// Progress of a snapshot, for the log.
 struct SyncProgress {
     total: Option<u64>,
     read: u64,
-    /// Milliseconds, as the connection counts them.
+    /// Time of the beginning in milliseconds, as the connection counts them.
     began: u64,
     told: u64,
 }
@@ -260,7 +260,7 @@ impl SyncProgress {
         ));
     }
 
-    /// Megabytes a second.
+    /// Returns the megabytes a second.
     fn speed(&self, now: u64) -> f64 {
         self.read as f64 / 1000.0 / now.saturating_sub(self.began).max(1) as f64
     }
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A primary that has sent all of it, and hears nothing.
+    /// A primary that has sent all of it, and takes no input.
     struct Sent(io::Cursor<Vec<u8>>);
 
     impl Read for Sent {

@@ -1,4 +1,4 @@
-//! Which replicas get a snapshot together, when it begins, and what becomes of it.
+//! The queue of replicas for snapshots: which ones share a snapshot, when it begins, and its end.
 
 use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource, Transfer};
 use crate::replication::in_sync_replicas::FollowerChange;
@@ -22,28 +22,28 @@ use std::time::Duration;
 /// Bytes that the slowest of the replicas that get one snapshot may be behind.
 const FAN_OUT: usize = 16 << 20;
 
-/// How far a snapshot is.
+/// State of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncState {
-    /// It is not known yet when it begins.
+    /// The snapshot's beginning is not known yet.
     Beginning,
-    /// It is being written into a file.
+    /// The snapshot is being written into a file.
     Writing,
     /// Replicas have their threads.
     Sent,
 }
 
-/// A snapshot and who gets it.
+/// A snapshot and its replicas.
 pub struct Sync {
     pub state: SyncState,
     pub members: Vec<usize>,
-    /// Where they take it from; empty where it goes into a file first.
+    /// Sources of the bytes by replica; empty if the snapshot goes into a file first.
     pub takers: BTreeMap<usize, Taker>,
-    /// The thread that writes it, until its beginning is known.
+    /// Thread that writes it, until its beginning is known.
     writer: Option<JoinHandle<()>>,
 }
 
-/// Where a snapshot begins.
+/// Beginning of a snapshot.
 struct SnapshotStart {
     id: ReplicationId,
     /// Bytes of the stream before it.
@@ -52,7 +52,7 @@ struct SnapshotStart {
     db: u32,
 }
 
-/// Who may share a snapshot: those of whom this is the same.
+/// Kind of a snapshot: replicas with the same kind may share one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Kind {
     version: SnapshotVersion,
@@ -74,13 +74,13 @@ impl Kind {
 }
 
 impl PrimaryThread {
-    /// By the clock that does not go back.
+    /// Returns the time of the clock that does not go back.
     pub(super) fn now(&self) -> SteadyMs {
         self.shared.engine.host().nanos().ms()
     }
 
-    /// Begins a snapshot for the replicas that have waited long enough, and for those that can share it. One begins at
-    /// a time.
+    /// Begins a snapshot for the replicas that have waited long enough, and for replicas that can share it. One begins
+    /// at a time.
     pub(super) fn begin_syncs(&mut self, config: &Config, now: SteadyMs) {
         let begins = |sync: &Sync| sync.state == SyncState::Beginning;
         if self.syncs.values().any(begins) {
@@ -119,7 +119,8 @@ impl PrimaryThread {
         let end = self.backlog.as_ref().map_or(0, Backlog::end);
         for &token in &members {
             let replica = &mut self.replicas[token];
-            // It will begin there or later: nothing before is kept for it, or counts as what it has still to be sent.
+            // The snapshot will begin there or later: earlier bytes are not retained for it, and do not count as
+            // unsent.
             (replica.phase, replica.position) = (Phase::InSync(sync), end);
             if let Some(taker) = fan_out.as_ref().and_then(FanOut::join) {
                 takers.insert(token, taker);
@@ -136,7 +137,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Takes what the threads tell that write and send snapshots.
+    /// Takes an event of the threads that write and send snapshots.
     pub(super) fn take_sync(&mut self, event: SyncEvent, now: SteadyMs) {
         match event {
             SyncEvent::Begun { sync, at, proceed } => {
@@ -144,7 +145,7 @@ impl PrimaryThread {
                     SnapshotAt::Log(stop) => self.offset_of(stop).map(|offset| (stop.history, offset, 0)),
                     SnapshotAt::Stream(id, offset, db) => Some((*id, *offset, *db)),
                 };
-                // Its moment is of no history that replicas could go on with, where the server has another one by now.
+                // Replicas could not continue with a snapshot of an earlier history than the server's present one.
                 let start = start.filter(|(id, ..)| *id == self.history().id);
                 let Some((id, offset, db)) = start else { return self.fail(sync, "its offset is not known", now) };
                 let threads = self.tell_offset(sync, SnapshotStart { id, offset, db }, now);
@@ -201,13 +202,14 @@ impl PrimaryThread {
         let sender = full_sync::send(&self.shared, transfer);
         if let Err(error) = &sender {
             log::warning(format_args!("Can't start a thread for a replica: {error}"));
-            // Its socket is gone with the thread that did not start.
+            // The replica's socket is gone with the thread that did not start.
             self.forget(token, now);
         }
         sender.ok()
     }
 
-    /// All who get the snapshot begin at this offset of the stream. Returns the threads that write and send it.
+    /// Sends all replicas of the snapshot this offset of the stream as its beginning. Returns the threads that write
+    /// and send it.
     fn tell_offset(&mut self, sync: u64, start: SnapshotStart, now: SteadyMs) -> Vec<JoinHandle<()>> {
         let SnapshotStart { id, offset, .. } = start;
         let Some(known) = self.syncs.get_mut(&sync) else { return Vec::new() };
@@ -240,7 +242,7 @@ impl PrimaryThread {
         threads
     }
 
-    /// Keeps the stream behind a snapshot for the connection that is to ask for it.
+    /// Retains the stream behind a snapshot for the connection that is to ask for it.
     fn await_psync(&mut self, token: usize, start: &SnapshotStart) {
         let SnapshotStart { id, offset, db } = start;
         let has_more = self.backlog.as_ref().is_some_and(|backlog| backlog.start() < *offset);
@@ -266,7 +268,7 @@ impl PrimaryThread {
         }
     }
 
-    /// Whether a snapshot is on its way to replicas without a file, so that no other can have it.
+    /// Returns whether a snapshot is on its way to replicas without a file, so that no other can have it.
     pub(super) fn sends_to_sockets(&self) -> bool {
         let is_sent = |replica: &Replica| {
             matches!(replica.phase, Phase::InSync(_))
@@ -276,7 +278,7 @@ impl PrimaryThread {
         self.syncs.values().any(|sync| !sync.takers.is_empty()) || self.replicas.iter().any(|(_, it)| is_sent(it))
     }
 
-    /// A replica has its snapshot.
+    /// Finishes the transfer: a replica has its snapshot.
     fn finish(&mut self, token: usize, stream: crate::connection::socket::SocketStream, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         let is_cancelled = replica.info.has_ended();
@@ -294,7 +296,7 @@ impl PrimaryThread {
             return self.let_leave(token, now);
         }
         log::notice(format_args!("Synchronization with replica {} succeeded", replica.name()));
-        // Who was told a length knows the end by itself. Others first say that they have seen it.
+        // A replica with the length knows the end by itself. Others first acknowledge that they have seen it.
         replica.go_online(now);
         if replica.handshake.eof {
             replica.phase = Phase::AwaitsAck;
@@ -306,7 +308,7 @@ impl PrimaryThread {
         self.register_again(token, now);
     }
 
-    /// A replica closes this connection when it has read all that was sent.
+    /// Lets a replica close this connection when it has read all that was sent.
     pub(super) fn let_leave(&mut self, token: usize, now: SteadyMs) {
         let Some(replica) = self.replicas.get_mut(token) else { return };
         self.shared.engine.replication().remove_replica(replica.info.id);
@@ -315,7 +317,7 @@ impl PrimaryThread {
         }
     }
 
-    /// The socket is the thread's own again.
+    /// Registers the socket, which is the thread's own again.
     fn register_again(&mut self, token: usize, now: SteadyMs) {
         let registry = self.registry().try_clone();
         let registered = registry.and_then(|registry| self.replicas[token].register(&registry, token));
@@ -324,7 +326,7 @@ impl PrimaryThread {
         }
     }
 
-    /// A replica's socket is gone.
+    /// Removes a replica whose socket is gone.
     pub(super) fn forget(&mut self, token: usize, now: SteadyMs) {
         self.note_follower(token, FollowerChange::Left);
         if let Some(replica) = self.replicas.try_remove(token) {
@@ -334,16 +336,16 @@ impl PrimaryThread {
         }
     }
 
-    /// There will be no snapshot.
+    /// Ends a snapshot that failed.
     fn fail(&mut self, sync: u64, reason: &str, now: SteadyMs) {
         match self.syncs.remove(&sync) {
             Some(failed) => self.refuse_snapshot(failed.members, reason, now),
-            // Replicas that were to get it are told by the end of their connections.
+            // Replicas that were to get it see the end of their connections.
             None => log::warning(format_args!("Background RDB transfer error: {reason}")),
         }
     }
 
-    /// Tells replicas that wait for a snapshot that there is none; they come again.
+    /// Sends replicas that wait for a snapshot that there is none; they come again.
     fn refuse_snapshot(&mut self, members: Vec<usize>, reason: &str, now: SteadyMs) {
         for token in members {
             let Some(replica) = self.replicas.get_mut(token).filter(|replica| !replica.is_away()) else { continue };
@@ -371,7 +373,7 @@ mod tests {
     use replication::ids::ReplicationId;
     use std::sync::Arc;
 
-    /// The stream's name and offset that a snapshot is told which has begun there.
+    /// Returns the stream's name and offset that a snapshot gets which has begun there.
     fn told(thread: &mut PrimaryThread, at: SnapshotAt) -> Option<(ReplicationId, u64)> {
         let begun = Sync { state: SyncState::Beginning, members: Vec::new(), takers: BTreeMap::new(), writer: None };
         thread.syncs.insert(1, begun);

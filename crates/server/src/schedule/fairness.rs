@@ -1,14 +1,14 @@
-//! What one connection may take before others are looked at, and which are served after others.
+//! Limits of one connection before others are looked at, and the connections that are served after others.
 //!
 //! ```text
 //!   tick   | ready: all of them, and their replies | chunked commands | deprioritized: one, the next ...
 //!   tick   | ready                                 |                  | deprioritized: the next ...
 //! ```
 //!
-//! Deprioritized is a client that sent much in one of its last visits, or ran for long, or does not read what it gets,
-//! or has never been served. They stand in a queue of their own, and one tick serves as many as its slice of time is
-//! enough for: to send what waits for them, to read, to run, to reply. A slice is short while there are others, which
-//! would notice a long one.
+//! A client is deprioritized if it sent much in one of its last visits, or ran for long, or does not read its replies,
+//! or has never been served. Deprioritized connections are in a queue of their own, and one tick serves as many as its
+//! slice of time is enough for: to send their unsent output, to read, to run, to reply. A slice is short while there
+//! are others, which would notice a long one.
 
 use engine::time::Nanos;
 
@@ -16,37 +16,37 @@ use engine::time::Nanos;
 const VISIT_MAX: u64 = 200_000;
 /// Nanoseconds of a tick for all deprioritized connections together, and for all chunked commands.
 const SLICE: u64 = 200_000;
-/// The same while others are served too, and of that for any one connection: the slice ends when one has used its
-/// visit up.
+/// Nanoseconds for the deprioritized connections while others are served too, and of that for any one of them: the
+/// slice ends when one has used its visit up.
 const SHORT_SLICE: u64 = 20_000;
 const SHORT_VISIT: u64 = 15_000;
-/// Bytes that are read from one connection in a visit, and of what waits for it sent. To copy them takes about as long
-/// as a visit may, with what the kernel does at it.
+/// Bytes that are read from one connection in a visit, and that are sent of its unsent output. To copy them takes about
+/// as long as a visit may, with the kernel's work.
 pub const VISIT_BYTES: usize = 64 << 10;
-/// The same while others are served too, and for one that is not deprioritized. One that has sent as many, or of whose
-/// request as many are there and it is not complete, is deprioritized from then on.
+/// Bytes while others are served too, and for a connection that is not deprioritized. A connection that has sent as
+/// many, or has as many of an incomplete request, is deprioritized from then on.
 pub const LIGHT_BYTES: usize = 8 << 10;
-/// Nanoseconds for the visit of a connection whose replies have a hard limit: what a tick has cleared of fresh memory
-/// may be most of it.
+/// Nanoseconds for the visit of a connection whose replies have a hard limit: most of it may be the clearing of fresh
+/// memory.
 pub const LIMITED_VISIT_MAX: u64 = 20_000_000;
 /// Nanoseconds for which others are expected to come back.
 const LATELY: u64 = 1_000_000_000;
 
-/// What one connection may take.
+/// Limits of one connection's visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Visit {
     /// Nanoseconds without a look at others.
     nanos: u64,
-    /// Bytes that are read from it at a time, and sent of what waits for it.
+    /// Bytes that are read from it at a time, and that are sent of its unsent output.
     bytes: usize,
-    /// Bytes of replies after which its visit ends, and of them sent at once.
+    /// Bytes of replies after which its visit ends, and that are sent at once.
     replies: usize,
 }
 
 /// The visit of a connection that is not deprioritized.
 const LIGHT: Visit = Visit { nanos: VISIT_MAX, bytes: LIGHT_BYTES, replies: usize::MAX };
 
-/// What deprioritized connections may take in a tick, together and each.
+/// Limits of deprioritized connections in a tick, together and each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Nanoseconds for all of them.
@@ -54,11 +54,11 @@ pub struct Slice {
     visit: Visit,
 }
 
-/// What connections may take, now.
+/// Present limits of connections.
 #[derive(Debug)]
 pub struct Fairness {
     visit: Visit,
-    /// When a connection was last served that is not deprioritized, by the host's clock.
+    /// Time by the host's clock at which a connection was last served that is not deprioritized.
     light_at: Nanos,
 }
 
@@ -69,38 +69,37 @@ impl Default for Fairness {
 }
 
 impl Fairness {
-    /// Bytes that are read from one connection at a time, and sent of what waits for it.
+    /// Returns the bytes that are read from one connection at a time, and that are sent of its unsent output.
     #[inline]
     pub fn visit_bytes(&self) -> usize {
         self.visit.bytes
     }
 
-    /// Nanoseconds for which one connection's commands run without a look at others.
+    /// Returns the nanoseconds for which one connection's commands run without a look at others.
     #[inline]
     pub fn visit_nanos(&self) -> u64 {
         self.visit.nanos
     }
 
-    /// Bytes of replies that are sent to one connection at once.
+    /// Returns the bytes of replies that are sent to one connection at once.
     #[inline]
     pub fn visit_replies(&self) -> usize {
         self.visit.replies
     }
 
-    /// Whether a visit of so many nanoseconds, with `replied` bytes of replies, has kept others waiting for long
-    /// enough.
-    /// `is_hard`: whether the connection's replies have a hard limit, and it is to get them together.
+    /// Returns whether a visit of so many nanoseconds, with `replied` bytes of replies, has kept others waiting for
+    /// long enough. `is_hard`: whether the connection's replies have a hard limit, and it is to get them together.
     #[inline]
     pub fn is_over_budget(&self, nanos: u64, replied: usize, is_hard: impl FnOnce() -> bool) -> bool {
         (nanos > self.visit.nanos || replied > self.visit.replies) && (nanos > LIMITED_VISIT_MAX || !is_hard())
     }
 
-    /// Connections have been served that are not deprioritized.
+    /// Records that connections have been served that are not deprioritized.
     pub fn light_served(&mut self, clock: Nanos) {
         self.light_at = clock;
     }
 
-    /// What deprioritized connections may take in this tick.
+    /// Returns the limits of deprioritized connections in this tick.
     pub fn slice(&self, clock: Nanos) -> Slice {
         match clock.since(self.light_at) < LATELY {
             true => Slice {
@@ -111,12 +110,12 @@ impl Fairness {
         }
     }
 
-    /// Deprioritized connections are served from now on.
+    /// Sets the limits for deprioritized connections.
     pub fn begin_slice(&mut self, slice: Slice) {
         self.visit = slice.visit;
     }
 
-    /// Other connections are served from now on.
+    /// Sets the limits for other connections.
     pub fn end_slice(&mut self) {
         self.visit = LIGHT;
     }

@@ -2,30 +2,30 @@
 //!
 //! ```text
 //!   window   | even | lopsided                           | still lopsided | even, or lopsided anew
-//!   does     |      | what each connection takes counts  | gives some     |
+//!   does     |      | counts each connection's load      | gives some     |
 //!              ^ from now on, from nothing
 //! ```
 //!
-//! Every worker decides for itself by the loads of all, of which all see about the same. A worker gives when it is
-//! busy nearly all of the time and another one is not by far. It gives as much as brings the two to the same load.
-//! Where several give, one after the other may do that for half a second, and the others together as much. A
-//! connection that would turn the difference round stays: one that keeps a worker busy alone does so anywhere. What
-//! was given stays where it is for a while. So nothing goes back and forth.
+//! Every worker decides for itself by the loads of all, of which all see about the same. A worker gives when it is busy
+//! nearly all of the time and another one is not by far. It gives as much as brings the two to the same load. Where
+//! several give, one after the other may do that for half a second, and the others together as much. A connection that
+//! would reverse the difference stays: one that keeps a worker busy alone does so anywhere. A connection that was given
+//! stays where it is for a while. So nothing goes back and forth.
 
 use engine::time::Nanos;
 use std::cmp::Reverse;
 
 /// Nanoseconds over which loads are measured.
 const WINDOW: u64 = 100_000_000;
-/// A worker gives that is busy for so many nanoseconds of a window.
+/// Nanoseconds of a window for which a worker that gives is busy.
 const HIGH: u64 = WINDOW / 4 * 3;
-/// By so many nanoseconds of a window another one has to be less busy.
+/// Nanoseconds of a window by which another worker has to be less busy.
 const GAP: u64 = WINDOW / 10 * 3;
 /// A connection that takes less of a window is not worth the work of moving it, in nanoseconds.
 const SHARE_MIN: u64 = 50_000;
 /// Connections that are given at a time.
 const MOVES_MAX: usize = 16;
-/// Nanoseconds for which one of those that give goes before the others.
+/// Nanoseconds for which one of the workers that give goes before the others.
 const TURN: u64 = 5 * WINDOW;
 /// Nanoseconds for which a connection stays where it was moved to.
 const STAY: u64 = 2_000_000_000;
@@ -33,24 +33,24 @@ const STAY: u64 = 2_000_000_000;
 /// A connection that a worker may give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveCandidate {
-    /// What the worker knows it by.
+    /// Token by which the worker knows the connection.
     pub token: usize,
-    /// What it took in the window, in any unit.
+    /// Load of the connection in the window, in any unit.
     pub weight: u64,
-    /// When it was moved here.
+    /// Time at which it was moved here.
     pub moved_at: Option<Nanos>,
-    /// Its state allows it.
+    /// Whether its state allows the move.
     pub is_movable: bool,
 }
 
-/// What a worker does next about its load.
+/// A worker's next step about its load.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BalanceStep {
     /// Nothing.
     Rest,
-    /// What its connections take is counted from now on.
+    /// The worker counts its connections' loads from now on.
     Measure,
-    /// It gives some of them.
+    /// The worker gives some of its connections.
     Give(WorkerLoads),
 }
 
@@ -58,21 +58,21 @@ pub enum BalanceStep {
 #[derive(Debug)]
 pub struct LoadBalance {
     own: usize,
-    /// When the window began.
+    /// Time at which the window began.
     since: Nanos,
-    /// For how long each worker had been busy then.
+    /// Time for which each worker had been busy then.
     busy: Vec<u64>,
-    /// What connections take is being counted.
+    /// Whether the connections' loads are being counted.
     measures: bool,
 }
 
 impl LoadBalance {
-    /// Of this worker.
+    /// Creates the view of this worker.
     pub fn new(own: usize) -> LoadBalance {
         LoadBalance { own, since: Nanos(0), busy: Vec::new(), measures: false }
     }
 
-    /// Whether the window has ended.
+    /// Returns whether the window has ended.
     pub fn is_due(&self, clock: Nanos) -> bool {
         clock.since(self.since) >= WINDOW
     }
@@ -93,8 +93,8 @@ impl LoadBalance {
         }
     }
 
-    /// Nanoseconds of a window for which each worker was busy. None where that is not known: it is the first look, or
-    /// the counters were reset.
+    /// Returns the nanoseconds of a window for which each worker was busy. None if that is not known: it is the first
+    /// look, or the counters were reset.
     fn loads(&self, elapsed: u64, busy: &[u64]) -> Option<Vec<u64>> {
         if busy.len() != self.busy.len() {
             return None;
@@ -109,7 +109,7 @@ fn is_lopsided(loads: &[u64], own: usize) -> bool {
     loads[own] >= HIGH && loads[own] - least >= GAP
 }
 
-/// The loads of all workers in a window, as one of them sees them that gives.
+/// The loads of all workers in a window, as seen by one that gives.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WorkerLoads {
     own: usize,
@@ -118,7 +118,7 @@ pub struct WorkerLoads {
 }
 
 impl WorkerLoads {
-    /// Which of its connections the worker gives, and to whom. `connections`: all that took something.
+    /// Returns the connections that the worker gives, each with its new worker. `connections`: all with a load.
     pub fn share_out(mut self, mut connections: Vec<MoveCandidate>) -> Vec<(usize, usize)> {
         let total: u128 = connections.iter().map(|it| u128::from(it.weight)).sum();
         let part = self.part();
@@ -146,7 +146,7 @@ impl WorkerLoads {
         moves
     }
 
-    /// In how many parts a difference is cut, of which one may be given.
+    /// Returns the number of parts into which a difference is cut; the worker may give one of them.
     fn part(&self) -> u64 {
         let givers: Vec<usize> = (0..self.loads.len()).filter(|worker| self.loads[*worker] >= HIGH).collect();
         let first = (self.clock.0 / TURN) as usize % givers.len().max(1);
@@ -163,12 +163,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A connection that takes so many thousandths of a window.
+    /// Returns a connection that takes so many thousandths of a window.
     fn candidate(token: usize, thousandths: u64) -> MoveCandidate {
         MoveCandidate { token, weight: thousandths * WINDOW / 1000, moved_at: None, is_movable: true }
     }
 
-    /// What a worker does after windows with such loads, in thousandths.
+    /// Returns the steps of a worker after windows with such loads, in thousandths.
     fn steps(own: usize, windows: &[&[u64]]) -> Vec<BalanceStep> {
         let mut balance = LoadBalance::new(own);
         let mut busy = vec![0; windows[0].len()];
@@ -183,7 +183,7 @@ mod tests {
         windows.iter().map(step).collect()
     }
 
-    /// What a worker with the first of such loads, in thousandths, gives of these.
+    /// Returns the moves from a worker with the first of such loads, in thousandths, and these connections.
     fn given(loads: &[u64], connections: &[MoveCandidate]) -> Vec<(usize, usize)> {
         let loads = loads.iter().map(|load| load * WINDOW / 1000).collect();
         WorkerLoads { own: 0, clock: Nanos(10 * STAY), loads }.share_out(connections.to_vec())
@@ -264,7 +264,8 @@ mod tests {
     }
 
     proptest! {
-        /// Workers with connections whose demands do not change. What a worker cannot do in a window is left undone.
+        /// Workers with connections whose demands do not change. Work that a worker cannot do in a window is left
+        /// undone.
         #[test]
         fn loads_even_out_and_then_nothing_moves(
             workers in 1_usize..6,

@@ -1,9 +1,9 @@
-//! Connections that have used up what their users may use for now: when they go on.
+//! Connections whose users have used up their quota for now, and the times at which they resume.
 
 use engine::time::{SteadyMs, SteadyUs};
 use std::collections::BTreeSet;
 
-/// Those of a worker, by their times. Who has come first of those of a time goes on first.
+/// A worker's connections, by their times. At equal times the connection that has come first resumes first.
 #[derive(Debug, Default)]
 pub struct Metered {
     waiting: BTreeSet<(SteadyUs, u64, usize)>,
@@ -11,19 +11,19 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// The connection goes on at this time.
+    /// Makes the connection resume at this time.
     pub fn add(&mut self, token: usize, until: SteadyUs) {
         self.arrivals += 1;
         self.waiting.insert((until, self.arrivals, token));
     }
 
-    /// When the first goes on.
+    /// Returns the time at which the first connection resumes.
     pub fn next(&self) -> Option<SteadyMs> {
-        // Not before its time.
+        // The timer must not be early.
         self.waiting.first().map(|(until, ..)| until.ms().after(1))
     }
 
-    /// Takes one whose time has come.
+    /// Takes a connection whose time has come.
     pub fn take_due(&mut self, now: SteadyUs) -> Option<usize> {
         let first = self.waiting.first().copied().filter(|(until, ..)| *until <= now)?;
         self.waiting.remove(&first);

@@ -1,8 +1,8 @@
-//! What a worker does when: which connections are served, in which order and for how long, and what is due at a time.
+//! The schedule of a worker: which connections are served, in which order and for how long, and what is due at a time.
 //!
-//! In: connections' tokens, the time, what happened. Out: whose turn it is, how long the worker may sleep, which
-//! connections other workers get. It is plain
-//! data of one thread: it knows no socket, no connection and no engine, but for the tickets of blocked clients.
+//! In: connections' tokens, the time, events. Out: the next connection's token, how long the worker may sleep, which
+//! connections other workers get. It is plain data of one thread: it knows no socket, no connection and no engine, but
+//! for the tickets of blocked clients.
 
 pub mod fairness;
 pub mod load_balance;

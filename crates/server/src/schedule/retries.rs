@@ -1,31 +1,31 @@
-//! Connections whose command wants a lock that another thread has for long: they are tried again every half a
+//! Connections whose command wants a lock that another thread has for long: the command is retried every half a
 //! millisecond.
 
 use engine::time::Nanos;
 
-/// Nanoseconds between two tries.
+/// Nanoseconds between two retries.
 pub const RETRY: u64 = 500_000;
 
-/// Those of a worker.
+/// Connections of a worker with a command to retry.
 #[derive(Debug, Default)]
 pub struct Retries {
     tokens: Vec<usize>,
-    /// When they are tried again, by the host's clock.
+    /// Time of the next retry, by the host's clock.
     next: Nanos,
 }
 
 impl Retries {
-    /// Whether there are none.
+    /// Returns whether no connection has a command to retry.
     pub fn is_empty(&self) -> bool {
         self.tokens.is_empty()
     }
 
-    /// The connection is tried again.
+    /// Adds a connection whose command is to be retried.
     pub fn add(&mut self, token: usize) {
         self.tokens.push(token);
     }
 
-    /// Takes all, when it is time; then the next time is set, also where there are none.
+    /// Takes all connections, when it is time; then the next time is set, also when there are none.
     pub fn take_due(&mut self, clock: Nanos) -> Option<Vec<usize>> {
         if clock < self.next {
             return None;

@@ -1,4 +1,4 @@
-//! Which connections have something to do: in this tick, in the next, or after all others.
+//! Connections that have something to do: in this tick, in the next, or after all others.
 //!
 //! ```text
 //!   enqueue -> ready ---------> the tick: all of them -> served
@@ -13,28 +13,28 @@ use std::collections::VecDeque;
 /// A worker's connections by when they are served.
 #[derive(Debug, Default)]
 pub struct RunQueue {
-    /// They are served in the next tick, all of them.
+    /// Connections that are served in the next tick, all of them.
     ready: Vec<usize>,
-    /// They are served after the others, one after the other.
+    /// Connections that are served after the others, one after the other.
     deprioritized: VecDeque<usize>,
-    /// They are served in this tick.
+    /// Connections that are served in this tick.
     in_tick: Vec<usize>,
-    /// They have a chunked command that goes on.
+    /// Connections with a chunked command to continue.
     chunked: Vec<usize>,
 }
 
 impl RunQueue {
-    /// Whether no connection has anything to do.
+    /// Returns whether no connection has anything to do.
     pub fn is_idle(&self) -> bool {
         self.ready.is_empty() && self.deprioritized.is_empty() && self.chunked.is_empty()
     }
 
-    /// Whether no connection is left to be served after others.
+    /// Returns whether no connection is left to be served after others.
     pub fn all_served(&self) -> bool {
         self.deprioritized.is_empty()
     }
 
-    /// The connection has something to do.
+    /// Adds a connection that has something to do.
     pub fn add(&mut self, token: usize, is_deprioritized: bool) {
         if is_deprioritized {
             self.deprioritized.push_back(token);
@@ -43,7 +43,8 @@ impl RunQueue {
         }
     }
 
-    /// Begins a tick: returns those that it serves, and puts those behind the others that `is_deprioritized`.
+    /// Begins a tick: returns the connections that it serves, and puts the connections that `is_deprioritized` behind
+    /// the others.
     pub fn begin_tick(&mut self, is_deprioritized: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut ready = std::mem::take(&mut self.ready);
         ready.retain(|&token| {
@@ -67,53 +68,54 @@ impl RunQueue {
         }
     }
 
-    /// Takes the next that is served after others: in this tick.
+    /// Takes the next connection that is served after others, and serves it in this tick.
     pub fn next_deprioritized(&mut self) -> Option<usize> {
         let token = self.deprioritized.pop_front()?;
         self.in_tick.push(token);
         Some(token)
     }
 
-    /// Whether the present tick serves the connection.
+    /// Returns whether the present tick serves the connection.
     pub fn is_in_tick(&self, token: usize) -> bool {
         self.in_tick.contains(&token)
     }
 
-    /// The present tick ends early but for `token`: returns all others that it serves.
+    /// Ends the present tick early but for `token`: returns the other connections that it serves.
     pub fn end_tick_but_for(&mut self, token: usize) -> Vec<usize> {
         let mut others = std::mem::replace(&mut self.in_tick, vec![token]);
         others.retain(|other| *other != token);
         others
     }
 
-    /// The connection waits for the next tick.
+    /// Makes the connection wait for the next tick.
     pub fn put_back(&mut self, token: usize) {
         self.ready.push(token);
     }
 
-    /// Takes all that have something to do but go on, in the order in which they are served.
+    /// Takes all connections that have something to do but continue a chunked command, in the order in which they are
+    /// served.
     pub fn take_all(&mut self) -> Vec<usize> {
         let mut all = std::mem::take(&mut self.ready);
         all.extend(std::mem::take(&mut self.deprioritized));
         all
     }
 
-    /// The connection's chunked command goes on.
+    /// Adds a connection whose chunked command is to continue.
     pub fn add_chunked(&mut self, token: usize) {
         self.chunked.push(token);
     }
 
-    /// Whether a chunked command goes on.
+    /// Returns whether a chunked command is to continue.
     pub fn has_chunked(&self) -> bool {
         !self.chunked.is_empty()
     }
 
-    /// Takes all whose chunked commands go on.
+    /// Takes all connections whose chunked commands are to continue.
     pub fn take_chunked(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.chunked)
     }
 
-    /// There was no time for these: they come before those that have had a step.
+    /// Puts connections that there was no time for before the ones that have had a step.
     pub fn put_chunked_first(&mut self, tokens: impl Iterator<Item = usize>) {
         self.chunked.splice(0..0, tokens);
     }

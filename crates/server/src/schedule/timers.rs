@@ -1,26 +1,26 @@
-//! What a worker does now and then: when it is due, and how long the worker may sleep until then.
+//! A worker's periodic work: when it is due, and how long the worker may sleep until then.
 
 use engine::time::{Nanos, SteadyMs, UnixMs};
 use std::time::Duration;
 
 /// Milliseconds between two looks for idle connections.
 const IDLE_CHECK: i64 = 500;
-/// Milliseconds by which the time of day is set at least: less is how clocks are kept in time.
+/// Least milliseconds that count as a set of the time of day: clocks are adjusted by less.
 const CLOCK_STEP: i64 = 1000;
 
-/// When what is done in the background is due.
+/// Times at which background work is due.
 #[derive(Debug, Default)]
 pub struct Timers {
     next: SteadyMs,
     next_idle_check: SteadyMs,
-    /// By how much the time of day was ahead of the clock that never goes back when that was looked at last.
+    /// Lead of the time of day over the clock that never goes back, when it was looked at last.
     ahead: Option<i64>,
-    /// More keys have expired than were removed at once.
+    /// Whether more keys have expired than were removed at once.
     expires_more: bool,
 }
 
 impl Timers {
-    /// Whether the timers are due. Then the next time is in `interval` milliseconds.
+    /// Returns whether the timers are due. Then the next time is in `interval` milliseconds.
     pub fn take_due(&mut self, now: SteadyMs, interval: i64) -> bool {
         let is_due = now >= self.next;
         if is_due {
@@ -29,14 +29,14 @@ impl Timers {
         is_due
     }
 
-    /// By how many milliseconds the time of day was set since this was asked last; 0 where it went as time goes.
+    /// Returns the milliseconds by which the time of day was set since the last call; 0 if it went as time goes.
     pub fn clock_step(&mut self, today: UnixMs, now: SteadyMs) -> i64 {
         let ahead = today.0.saturating_sub(now.0);
         let step = ahead.saturating_sub(self.ahead.replace(ahead).unwrap_or(ahead));
         if step.saturating_abs() < CLOCK_STEP { 0 } else { step }
     }
 
-    /// Whether idle connections are to be looked for. Then the next time is set.
+    /// Returns whether to look for idle connections. Then the next time is set.
     pub fn take_idle_check(&mut self, now: SteadyMs) -> bool {
         let is_due = now >= self.next_idle_check;
         if is_due {
@@ -45,23 +45,23 @@ impl Timers {
         is_due
     }
 
-    /// Whether keys are to be looked for that have expired: the timers are due, or the last look left some.
+    /// Returns whether to look for keys that have expired: the timers are due, or the last look left some.
     pub fn expires(&self, now: SteadyMs) -> bool {
         self.expires_more || now >= self.next
     }
 
-    /// Whether background work was left over, which goes on in the next tick.
+    /// Returns whether background work was left over for the next tick.
     pub fn expires_more(&self) -> bool {
         self.expires_more
     }
 
-    /// Tells whether background work is left over.
+    /// Sets whether background work is left over.
     pub fn set_expires_more(&mut self, more: bool) {
         self.expires_more = more;
     }
 
-    /// How long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and at most
-    /// `most_us` microseconds.
+    /// Returns how long to sleep when there is nothing to do: until the timers are due or the earliest of `others`, and
+    /// at most `most_us` microseconds.
     pub fn sleep(&self, now: Nanos, others: [Option<SteadyMs>; 4], most_us: i64) -> Duration {
         let until = others.into_iter().flatten().fold(self.next, SteadyMs::min);
         let left = until.0.saturating_mul(1000).saturating_sub((now.0 / 1000).cast_signed());

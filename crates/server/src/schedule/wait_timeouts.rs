@@ -1,45 +1,45 @@
-//! When blocked clients give up: the deadlines of a worker's tickets, in order.
+//! The timeouts of blocked clients: the deadlines of a worker's tickets, in order.
 
 use engine::clients::waiters::Ticket;
 use engine::time::SteadyMs;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// When a wait ends: the earliest is the least.
+/// End of a wait: the earliest is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WaitTimeout {
     deadline: SteadyMs,
-    /// The ticket's: another wait of the connection, or of another one with its token, has another.
+    /// Arrival of the ticket: another wait of the connection, or of another one with its token, has another.
     arrival: u64,
     token: usize,
 }
 
 impl WaitTimeout {
-    /// When the ticket's wait ends; None: it waits for good.
+    /// Returns the end of the ticket's wait; None: it waits for good.
     pub fn of(ticket: &Ticket) -> Option<WaitTimeout> {
         let token = ticket.client.token.load(Relaxed);
         ticket.deadline.map(|deadline| WaitTimeout { deadline, arrival: ticket.arrival, token })
     }
 }
 
-/// Those of all waiting connections of a worker.
+/// The timeouts of all waiting connections of a worker.
 #[derive(Debug, Default)]
 pub struct WaitTimeouts {
     timeouts: BTreeSet<WaitTimeout>,
 }
 
 impl WaitTimeouts {
-    /// A wait begins; None: for good.
+    /// Adds the timeout of a wait that begins; None: for good.
     pub fn add(&mut self, timeout: Option<WaitTimeout>) {
         self.timeouts.extend(timeout);
     }
 
-    /// A wait has ended.
+    /// Removes the timeout of a wait that has ended.
     pub fn remove(&mut self, timeout: Option<WaitTimeout>) {
         timeout.inspect(|timeout| _ = self.timeouts.remove(timeout));
     }
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     pub fn next(&self) -> Option<SteadyMs> {
         self.timeouts.first().map(|timeout| timeout.deadline)
     }

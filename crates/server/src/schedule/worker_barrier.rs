@@ -1,34 +1,34 @@
-//! Threads that wait until a worker has done what had reached it when they asked.
+//! Threads that wait until a worker has handled all that had reached it when they asked.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Release;
 
-/// Ticks after which a worker has done what had reached it: the one in which it is told so began before, the next
-/// reads, and one more serves those that are put last.
+/// Ticks after which a worker has handled all that had reached it: the tick in which it gets the request began before,
+/// the next reads, and one more serves deprioritized connections.
 const TICKS_TO_SETTLE: usize = 3;
-/// It does not wait longer for those that are served last: there may always be more of them.
+/// Ticks that a thread waits at most: there may always be more deprioritized connections.
 const TICKS_MAX: usize = 100;
 
-/// Who waits for one worker.
+/// Threads that wait for one worker.
 #[derive(Debug, Default)]
 pub struct WorkerBarrier {
-    /// How many workers the thread waits for still, and for how many of this one's ticks it has waited.
+    /// Workers that the thread still waits for, and the number of this worker's ticks that it has waited.
     waiting: Vec<(Arc<AtomicUsize>, usize)>,
 }
 
 impl WorkerBarrier {
-    /// A thread waits from now on; `left` goes down by one when it need not wait for this worker any more.
+    /// Adds a thread that waits; `left` goes down by one when it need not wait for this worker any more.
     pub fn add(&mut self, left: Arc<AtomicUsize>) {
         self.waiting.push((left, 0));
     }
 
-    /// Whether no thread waits.
+    /// Returns whether no thread waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// A tick has ended. `none_left`: it has served all connections that had something to do.
+    /// Counts a tick that has ended. `none_left`: it has served all connections that had something to do.
     pub fn end_tick(&mut self, none_left: bool) {
         self.waiting.retain_mut(|(left, ticks)| {
             *ticks += 1;

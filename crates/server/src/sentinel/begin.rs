@@ -1,4 +1,4 @@
-//! From the configuration to a Sentinel that can be asked.
+//! The start of a Sentinel: from the configuration to a state that answers clients.
 
 use super::desk::SentinelDesk;
 use super::sentinel_host::SentinelHost;
@@ -11,16 +11,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Whether a program of this name is a Sentinel without being told.
+/// Returns whether a program of this name is a Sentinel without an option.
 pub fn is_meant(program: &OsStr) -> bool {
     let name = Path::new(program).file_name().map_or(&b""[..], OsStrExt::as_bytes);
     name.windows(b"-sentinel".len()).any(|part| part == b"-sentinel")
 }
 
-/// Checks what a Sentinel needs, and reads its statements.
+/// Checks the prerequisites of a Sentinel, and reads its statements.
 ///
 /// # Errors
-/// It must not start: a line for the log, or a report for standard error.
+/// A line for the log, or a report for standard error: the Sentinel must not start.
 pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<SentinelDesk>, LoadError> {
     let log = |message: String| LoadError::File { message };
     if config_file.is_empty() {
@@ -42,7 +42,7 @@ pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<Sentin
     Ok(Arc::new(SentinelDesk::new(sentinel, host)))
 }
 
-/// Two Sentinels must not do the same at the same time.
+/// Returns a fresh seed: two Sentinels must not do the same at the same time.
 fn fresh_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

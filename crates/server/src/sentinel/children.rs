@@ -1,4 +1,4 @@
-//! Scripts that run.
+//! Running scripts.
 
 use crate::system::files;
 use ::sentinel::ScriptId;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 
-/// Processes by the script that they are.
+/// Processes by their scripts.
 #[derive(Default)]
 pub(super) struct Scripts {
     running: BTreeMap<ScriptId, Child>,
@@ -23,7 +23,7 @@ pub(super) struct Ended {
 }
 
 impl Scripts {
-    /// Starts one; answers its process.
+    /// Starts a script; returns its process.
     pub fn start(
         &mut self,
         script: ScriptId,
@@ -40,15 +40,15 @@ impl Scripts {
         Ok(pid)
     }
 
-    /// Ends one that runs for too long.
+    /// Kills a script that runs for too long.
     pub fn kill(&mut self, script: ScriptId) {
         if let Some(child) = self.running.get_mut(&script) {
-            // One that has ended by itself meanwhile is collected as any.
+            // A script that has ended by itself meanwhile is collected as any other.
             let _ = child.kill();
         }
     }
 
-    /// Those that have ended.
+    /// Returns the scripts that have ended.
     pub fn collect(&mut self) -> Vec<Ended> {
         let mut ended = Vec::new();
         self.running.retain(|&script, child| match child.try_wait() {

@@ -17,17 +17,17 @@ use std::thread::JoinHandle;
 /// The token under which the thread's waker reports; connections count from 1.
 pub(super) const WAKE: Token = Token(0);
 
-/// Where the Sentinel is asked.
+/// The handle by which other threads query the Sentinel and give it inputs.
 pub struct SentinelDesk {
     sentinel: Mutex<Sentinel>,
     host: SentinelHost,
     waker: OnceLock<Waker>,
-    /// What scripts are given; the process has none any more when its title has taken the place.
+    /// Environment of scripts; the process has none any more when its title has taken the place.
     pub(super) environment: Vec<(OsString, OsString)>,
 }
 
-/// This moment by a clock that begins with the time of day and never goes back. A process that stood still sees that it
-/// has gone on.
+/// Returns this moment by a clock that begins with the time of day and never goes back. A process that stood still sees
+/// that the clock has gone on.
 pub(super) fn now() -> Millis {
     static BEGINNING: LazyLock<i64> = LazyLock::new(|| clock::now().unix_ms().0 - clock::nanos().ms().0);
     BEGINNING.saturating_add(clock::nanos().ms().0)
@@ -43,7 +43,7 @@ impl SentinelDesk {
         self.sentinel.lock()
     }
 
-    /// Says within which server this is.
+    /// Sets the server within which this Sentinel is.
     pub fn set_server(&self, engine: &Arc<Engine>) {
         self.host.set_server(engine);
     }
@@ -54,10 +54,10 @@ impl SentinelDesk {
     /// The system has no thread or poll for it.
     pub fn start(self: &Arc<Self>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> io::Result<JoinHandle<()>> {
         self.host.set_engine(&shared.engine);
-        // It has its id before any client asks it.
+        // The Sentinel has its id before any client asks for it.
         self.sentinel().start(now());
         let poll = Poll::new()?;
-        // It is set once: nobody else starts it.
+        // The waker is set once: no other call starts the thread.
         let _ = self.waker.set(Waker::new(poll.registry(), WAKE)?);
         commands::sentinel::install(Arc::clone(self) as Arc<dyn commands::sentinel::Desk>);
         driver::start(Arc::clone(self), Arc::clone(shared), Arc::clone(acceptor), poll)
@@ -65,10 +65,10 @@ impl SentinelDesk {
 }
 
 impl SentinelDesk {
-    /// Has the thread look around.
+    /// Wakes the thread.
     pub fn wake(&self) {
         if let Some(waker) = self.waker.get() {
-            // It looks at its next tick at the latest.
+            // The thread looks at its next tick at the latest.
             let _ = waker.wake();
         }
     }

@@ -1,4 +1,4 @@
-//! The thread: it waits for sockets and for time, and does what the Sentinel wants done.
+//! The thread: it waits for sockets and for time, and carries out the Sentinel's effects.
 
 use super::children::Scripts;
 use super::desk::{SentinelDesk, WAKE, now};
@@ -44,7 +44,7 @@ pub(super) fn start(
         mode::enter_sentinel_within(is_within);
         if let Err(error) = driver.run() {
             log::warning(format_args!("The Sentinel cannot go on: {error}"));
-            // Nobody must go on asking what is not kept up to date.
+            // No client must query a state any longer that is not kept up to date.
             driver.shared.request_stop();
             driver.acceptor.close();
             driver.shared.post_all(|| WorkerMessage::Stop);
@@ -104,17 +104,17 @@ impl Driver {
         }
     }
 
-    /// The connection is gone.
+    /// Handles a connection that is gone.
     fn lose(&mut self, connection: ConnectionId) {
         if self.peers.remove(&connection).is_some() {
             self.desk.sentinel().closed(connection, now());
         }
     }
 
-    /// Does what is wanted; what that leads to, too.
+    /// Carries out the effects, including those that they lead to.
     fn perform(&mut self) {
         loop {
-            // Not held while it is done: clients may ask meanwhile.
+            // The lock is not held meanwhile: clients may query the Sentinel.
             let effects = self.desk.sentinel().take_effects();
             if effects.is_empty() {
                 return;
@@ -167,7 +167,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Subscribers are the worker's.
+    /// Gives a message to the worker, which has the subscribers.
     fn publish(&self, channel: String, message: String) {
         let publish = move |engine: &engine::Engine, _| {
             engine.pubsub().publish(0, ChannelKind::Channel, channel.as_bytes(), message.as_bytes());

@@ -1,4 +1,4 @@
-//! The Sentinel's thread, and how others ask it.
+//! The Sentinel's thread, and the Sentinel's handle for others.
 //!
 //! ```text
 //! worker: SENTINEL ...  -> desk (one lock over the state machine) <-  thread: time, replies of servers
@@ -7,8 +7,8 @@
 //!                          thread: sockets, scripts, messages to subscribers, the log
 //! ```
 //!
-//! In: what servers and other Sentinels answer, questions of clients through the [`desk`]. Out: bytes on sockets,
-//! tasks for the worker. When something is to happen is not decided here.
+//! In: replies of servers and other Sentinels, requests of clients through the [`desk`]. Out: bytes on sockets, tasks
+//! for the worker. When something is to happen is not decided here.
 //!
 //! The process is a Sentinel, or has one [within](crate::sentinel_within) a server.
 

@@ -1,4 +1,4 @@
-//! What the Sentinel has to know at once.
+//! Facts that the Sentinel has to know at once.
 
 use crate::system::{files, log};
 use ::sentinel::{ConfigLine, Host};
@@ -8,11 +8,11 @@ use std::net::ToSocketAddrs;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, OnceLock};
 
-/// Answers from the process; the engine comes when there is one.
+/// Answers from the process; the engine is set when there is one.
 #[derive(Clone, Default)]
 pub(super) struct SentinelHost {
     engine: Arc<OnceLock<Arc<Engine>>>,
-    /// The engine of the server that it is within.
+    /// Engine of the server that the Sentinel is within.
     server: Arc<OnceLock<Arc<Engine>>>,
 }
 
@@ -27,7 +27,7 @@ impl SentinelHost {
     }
 
     pub fn set_server(&self, engine: &Arc<Engine>) {
-        // It is within one.
+        // The Sentinel is within one server.
         let _ = self.server.set(Arc::clone(engine));
     }
 

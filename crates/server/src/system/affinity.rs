@@ -1,15 +1,15 @@
-//! Which processors a thread may run on, and which kinds of pages the process gets: `server-cpulist`, `bio-cpulist`,
-//! `bgsave-cpulist`, `aof-rewrite-cpulist` and `disable-thp`.
+//! The processors that a thread may run on, and the kinds of pages that the process gets: `server-cpulist`,
+//! `bio-cpulist`, `bgsave-cpulist`, `aof-rewrite-cpulist` and `disable-thp`.
 //!
-//! A thread has the processors of the one that made it until it asks for others. What the system refuses is left as it
-//! is: the server works on other processors, too.
+//! A thread has the processors of the one that made it until it asks for others. A refusal by the system leaves all as
+//! it is: the server works on other processors, too.
 
 use crate::system::log;
 use engine::config::{Config, Directive};
 use rustix::thread::{CpuSet, disable_transparent_huge_pages, sched_setaffinity};
 use std::fs::read_to_string;
 
-/// Keeps the calling thread on the processors that `directive` lists, if it lists any.
+/// Pins the calling thread to the processors that `directive` lists, if it lists any.
 pub fn pin(config: &Config, directive: Directive) {
     let list = config.text(directive);
     if list.is_empty() {
@@ -23,7 +23,7 @@ pub fn pin(config: &Config, directive: Directive) {
     }
 }
 
-/// `0,2,4-6,8-14:2`: single processors, and ranges with a step.
+/// Parses `0,2,4-6,8-14:2`: single processors, and ranges with a step.
 fn parse(list: &[u8]) -> Option<Vec<usize>> {
     let number = |text: &str| text.parse().ok().filter(|cpu| *cpu < CpuSet::MAX_CPU);
     let mut cpus = Vec::new();
@@ -40,7 +40,7 @@ fn parse(list: &[u8]) -> Option<Vec<usize>> {
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
-/// Where the system gives huge pages to everybody, this process has none if the configuration says so.
+/// Switches huge pages off for this process if the configuration says so, also when the system gives them to everybody.
 pub fn choose_pages(config: &Config) {
     let for_all = read_to_string(HUGE_PAGES).is_ok_and(|ways| ways.contains("[always]"));
     if for_all

@@ -1,4 +1,4 @@
-//! What jemalloc tells of itself, and the little that can be asked of it while it runs.
+//! The statistics of jemalloc, and the few requests that it takes while it runs.
 //!
 //! Its numbers have names (`arenas.page`); a number has 8, 4 or 1 bytes, and reading it as another size is refused, so
 //! that the sizes are tried in turn. Texts are read only under names that are known to be those of texts.
@@ -15,30 +15,30 @@ pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     format!("jemalloc-{}", version.split('-').next().unwrap_or_default())
 });
 
-/// Stands for all arenas in a name.
+/// Index that stands for all arenas in a name.
 const ALL_ARENAS: usize = 4096;
 
 fn of_all(name: &str) -> u64 {
     number(&format!("stats.arenas.{ALL_ARENAS}.{name}"), None).unwrap_or(0)
 }
 
-/// Bytes in use, all threads' together. The numbers stand still until the epoch is advanced. Without statistics they
-/// are zero.
+/// Returns the bytes in use, all threads' together. The numbers stand still until the epoch is advanced. Without
+/// statistics they are zero.
 pub fn allocated() -> u64 {
     let _ = epoch::advance();
     let allocated = stats::allocated::read().unwrap_or(0) as u64;
-    // What threads keep for their next allocations is not in use, though jemalloc has given it out.
+    // Memory that threads retain for their next allocations is not in use, though jemalloc has given it out.
     allocated.saturating_sub(of_all("tcache_bytes"))
 }
 
 type Count = Option<ThreadLocal<u64>>;
 
 thread_local! {
-    /// Where jemalloc counts what this thread has allocated, and what it has freed.
+    /// The counters in which jemalloc has this thread's allocated and freed bytes.
     static COUNTS: (Count, Count) = (thread::allocatedp::read().ok(), thread::deallocatedp::read().ok());
 }
 
-/// Bytes that this thread has allocated more than it has freed.
+/// Returns the bytes that this thread has allocated minus the bytes that it has freed.
 pub fn own_allocated() -> u64 {
     COUNTS.with(|(allocated, freed)| match (allocated, freed) {
         (Some(allocated), Some(freed)) => allocated.get().wrapping_sub(freed.get()),
@@ -57,7 +57,7 @@ pub fn stats() -> MemoryStats {
     }
 }
 
-/// Gives unused pages back to the system: an arena does so when the time that it keeps them for becomes zero.
+/// Returns unused pages to the system: an arena does so when the time for which it retains them becomes zero.
 pub fn purge() {
     for arena in 0..number("arenas.narenas", None).unwrap_or(0) {
         let name = format!("arena.{arena}.dirty_decay_ms\0");
@@ -71,24 +71,24 @@ pub fn purge() {
     }
 }
 
-/// Whether threads of the allocator give unused pages back to the system; otherwise those who free do.
+/// Sets whether threads of the allocator return unused pages to the system; otherwise the threads that free memory do.
 pub fn give_back_in_background(on: bool) {
-    // Without such threads it works as well.
+    // The server works without such threads, too.
     let _ = number("background_thread", Some(u64::from(on)));
 }
 
-/// Everything, as text.
+/// Returns all statistics as text.
 pub fn report() -> Option<String> {
     let mut text = Vec::new();
     stats_print::stats_print(&mut text, stats_print::Options::default()).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Names that may be written to, by how they end: how long unused pages are kept, and by whom they are given back.
-/// Under others jemalloc takes addresses.
+/// Ends of names that may be written to: how long unused pages are retained, and which threads return them. Under other
+/// names jemalloc takes addresses.
 const WRITABLE: [&str; 4] = [".dirty_decay_ms", ".muzzy_decay_ms", "background_thread", "epoch"];
 
-/// The number of this name, after it has been set to `new`.
+/// Returns the number of this name, after it has been set to `new`.
 pub fn number(name: &str, new: Option<u64>) -> io::Result<u64> {
     let name = terminated(name)?;
     let key = name.as_bytes().name();
@@ -104,7 +104,7 @@ pub fn number(name: &str, new: Option<u64>) -> io::Result<u64> {
     long.or_else(short).or_else(flag).map_err(system_error)
 }
 
-/// The text of this name.
+/// Returns the text of this name.
 pub fn text(name: &str) -> io::Result<String> {
     let name = terminated(name)?;
     let key = name.as_bytes().name();
@@ -122,7 +122,7 @@ fn terminated(name: &str) -> io::Result<String> {
     Ok(format!("{name}\0"))
 }
 
-/// The error's number is not ours to see; that there is no such name is the reason for nearly all.
+/// Converts the error, whose number is not public; in nearly all cases there is no such name.
 fn system_error(_: Error) -> io::Error {
     io::ErrorKind::NotFound.into()
 }

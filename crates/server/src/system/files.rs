@@ -8,19 +8,19 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The path of this name.
+/// Returns the path of this name.
 pub fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// A file that nobody else finds.
+/// A file without a name that other processes could find.
 pub struct Nameless(std::fs::File);
 
 impl Nameless {
-    /// A new one in the working directory.
+    /// Creates a new one in the working directory.
     pub fn create() -> io::Result<Nameless> {
         let name = format!("temp-{}-scratch.rdb", std::process::id());
-        // One of a process that was killed and had the same number.
+        // The name may be left from a killed process with the same number.
         let _ = std::fs::remove_file(&name);
         let file = std::fs::File::options().read(true).write(true).create_new(true).open(&name)?;
         std::fs::remove_file(&name)?;
@@ -41,20 +41,20 @@ impl Scratch for Nameless {
 /// A file under a name of its own until it is complete.
 pub struct Temporary {
     file: std::fs::File,
-    /// Empty when it has its final name.
+    /// Name of the file; empty when it has its final one.
     name: PathBuf,
     target: PathBuf,
-    /// Bytes that may be on their way to the disk only; None where all wait for the end.
+    /// Bytes that may be on their way to the disk only; None if all wait for the end.
     unsynced: Option<usize>,
 }
 
-/// Bytes after which what was written is brought to the disk, where that is wanted.
+/// Bytes after which written data is synced, if that is wanted.
 const SYNC_STEP: usize = 4 << 20;
 
-/// The file that is not complete yet, for who ends the process before it is.
+/// Incomplete file, for the thread that ends the process before the file is complete.
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Removes what an end in the middle of saving would leave behind.
+/// Removes the file that an end in the middle of saving would leave behind.
 pub fn remove_temporary() {
     if let Some(name) = unfinished().take() {
         let _ = std::fs::remove_file(name);
@@ -128,7 +128,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The name as it is found from any working directory.
+/// Returns the name as it is found from any working directory.
 pub fn absolute(name: &[u8]) -> Vec<u8> {
     std::path::absolute(path(name)).map_or_else(|_| name.to_vec(), |path| path.into_os_string().into_vec())
 }
@@ -157,7 +157,7 @@ fn write_synced(name: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// What a name in a directory stands for outlives a loss of power from here on.
+/// Syncs the directory, so that the new name survives a loss of power.
 pub fn sync_directory_of(target: &Path) -> io::Result<()> {
     let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::File::open(parent)?.sync_all()

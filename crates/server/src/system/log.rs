@@ -20,7 +20,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// How important a line is; the sign is part of it.
+/// Level of a line; the sign is part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     Debug,
@@ -57,7 +57,7 @@ impl Level {
         }
     }
 
-    /// The level that the `loglevel` directive names; None for `nothing`.
+    /// Returns the level that the `loglevel` directive names; None for `nothing`.
     fn named(name: &str) -> Option<Level> {
         match name {
             "debug" => Some(Level::Debug),
@@ -69,7 +69,7 @@ impl Level {
     }
 }
 
-/// The letter and the word of each part that a process has: a primary, as all who follow nobody, a replica, a Sentinel.
+/// The letter and the word of each role of a process: a primary, like all that follow no server, a replica, a Sentinel.
 const PRIMARY: (char, &str) = ('M', "primary");
 const REPLICA: (char, &str) = ('S', "replica");
 const SENTINEL: (char, &str) = ('X', "sentinel");
@@ -77,7 +77,7 @@ const SENTINEL: (char, &str) = ('X', "sentinel");
 /// Whether the server follows another one.
 static FOLLOWS: AtomicBool = AtomicBool::new(false);
 
-/// The server follows another one from now on, or does not any more.
+/// Sets whether the server follows another one.
 pub fn set_follows(follows: bool) {
     FOLLOWS.store(follows, Relaxed);
 }
@@ -96,10 +96,10 @@ enum Stamp {
     Milliseconds,
 }
 
-/// Where lines go, which, and what they look like.
+/// File, levels and format of lines.
 #[derive(Clone, Debug)]
 struct Style {
-    /// None: standard output.
+    /// File of the log; None: standard output.
     file: Option<String>,
     syslog: bool,
     least: Option<Level>,
@@ -115,10 +115,10 @@ static STYLE: RwLock<Style> = RwLock::new(Style {
     stamp: Stamp::Legacy,
 });
 
-/// Asked for once: the environment that may name it is gone when the process has a title of its own.
+/// Time zone, read once: the environment that may name it is gone when the process has a title of its own.
 static ZONE: LazyLock<TimeZone> = LazyLock::new(TimeZone::system);
 
-/// Takes everything from the configuration, at the start.
+/// Takes all settings from the configuration, at the start.
 pub fn open(config: &Config) {
     LazyLock::force(&ZONE);
     if config.flag(Directive::SYSLOG_ENABLED) {
@@ -127,7 +127,7 @@ pub fn open(config: &Config) {
     follow(config);
 }
 
-/// Takes what may change while the server runs.
+/// Takes the settings that may change while the server runs.
 pub fn follow(config: &Config) {
     let file = config.text(Directive::LOGFILE);
     let style = Style {
@@ -167,7 +167,7 @@ fn open_syslog(config: &Config) {
     let _ = openlog(Some(ident), LogFlags::LOG_PID | LogFlags::LOG_NDELAY, facility);
 }
 
-/// Whether lines of this level are written.
+/// Returns whether lines of this level are written.
 pub fn shows(level: Level) -> bool {
     STYLE.read().unwrap_or_else(PoisonError::into_inner).least.is_some_and(|least| level >= least)
 }
@@ -234,7 +234,7 @@ fn line(format: Format, pid: u32, role: (char, &str), time: &str, level: Level, 
     }
 }
 
-/// The inside of a JSON string (RFC 8259).
+/// Returns the inside of a JSON string (RFC 8259).
 fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// How far lines of a kind are apart.
+/// Time between two lines of a kind.
 const APART: Duration = Duration::from_secs(1);
 
-/// What was written of one kind.
+/// Lines of one kind so far.
 #[derive(Debug, Default)]
 pub struct LogLimit {
     last: Option<Instant>,
@@ -13,7 +13,7 @@ pub struct LogLimit {
 }
 
 impl LogLimit {
-    /// What is to stand behind the line, if it may be written now.
+    /// Returns the text that is to stand behind the line, if the line may be written now.
     pub fn admit(&mut self, now: Instant) -> Option<String> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < APART) {
             self.left_out += 1;

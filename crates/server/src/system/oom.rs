@@ -20,7 +20,7 @@ pub fn apply(config: &Config) -> Result<(), String> {
         },
         way => {
             let original = *base.get_or_insert_with(read);
-            // The third is of child processes, which there are none of.
+            // The third value is for child processes, which the server does not have.
             let [primary, replica, ..] = config.oom_score_adj_values();
             let wanted = if config.upstream().is_some() { replica } else { primary };
             let wanted = if way == "absolute" { wanted } else { original.saturating_add(wanted) };

@@ -10,18 +10,18 @@ use rustix::mm::{Advice, madvise};
 use std::fs;
 use std::ptr;
 
-/// Has the kernel map all code. Where it does not, commands fetch their code when they need it.
+/// Has the kernel map all code. If it does not, commands fetch their code when they need it.
 pub fn code() {
     let Ok(maps) = fs::read_to_string("/proc/self/maps") else { return };
     for (start, end) in maps.lines().filter_map(code_range) {
         let address = ptr::without_provenance_mut(start);
-        // SAFETY: this advice has the kernel read pages and map them as they are. It changes no memory, and where
-        // nothing is mapped it fails.
+        // SAFETY: this advice has the kernel read pages and map them as they are. It changes no memory, and fails if
+        // nothing is mapped there.
         let _ = unsafe { madvise(address, end - start, Advice::LinuxPopulateRead) };
     }
 }
 
-/// Where the mapping that a line of `/proc/self/maps` describes begins and ends, if it is code from a file.
+/// Returns the range of the mapping that a line of `/proc/self/maps` describes, if it is code from a file.
 fn code_range(line: &str) -> Option<(usize, usize)> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

@@ -1,4 +1,4 @@
-//! What the kernel knows of the process and the machine. Where it does not tell, everything is zero or empty.
+//! The kernel's data about the process and the machine. Data that it does not show is zero or empty.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::{TimeVal, TimeValLike};
@@ -16,20 +16,20 @@ fn number(text: Option<&str>) -> u64 {
     text.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Bytes of memory that the process has.
+/// Returns the bytes of memory that the process has.
 pub fn rss() -> u64 {
     let text = read_to_string("/proc/self/statm").unwrap_or_default();
     number(text.split_whitespace().nth(1)) * PAGE
 }
 
-/// Bytes of memory of the machine.
+/// Returns the bytes of memory of the machine.
 pub fn total_memory() -> u64 {
     let text = read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
     number(line.split_whitespace().next()) * 1024
 }
 
-/// Processor time of all threads whose names begin so, by the rest of the name.
+/// Returns the processor time of all threads whose names begin so, by the rest of the name.
 pub fn threads_cpu_times(prefix: &str) -> BTreeMap<String, Duration> {
     let mut times = BTreeMap::new();
     for thread in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
@@ -42,7 +42,7 @@ pub fn threads_cpu_times(prefix: &str) -> BTreeMap<String, Duration> {
     times
 }
 
-/// Processor time of a thread, in the program and in the kernel.
+/// Returns the processor time of a thread, in the program and in the kernel.
 pub fn thread_cpu_times(stat: impl AsRef<Path>) -> (Duration, Duration) {
     let text = read_to_string(stat).unwrap_or_default();
     // The second field is the program's name in parentheses and may have anything in it; utime is the 14th.
@@ -51,13 +51,13 @@ pub fn thread_cpu_times(stat: impl AsRef<Path>) -> (Duration, Duration) {
     (times.next().unwrap_or_default(), times.next().unwrap_or_default())
 }
 
-/// The system's name and version.
+/// Returns the system's name and version.
 pub fn os() -> String {
     let release = read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {} {}", release.trim_end(), std::env::consts::ARCH)
 }
 
-/// Processor time of the process, in the program and in the kernel.
+/// Returns the processor time of the process, in the program and in the kernel.
 pub fn cpu_times() -> (Duration, Duration) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
     let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());

@@ -1,14 +1,14 @@
-//! How many files the process may have open: each client is one.
+//! The limit of the files that the process may have open: each client is one.
 
 use crate::system::log;
 use engine::config::os_message;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::read_to_string;
 
-/// File descriptors that are needed besides those of clients and of those who watch the server.
+/// File descriptors that are needed besides those of clients and of connections that watch the server.
 const OTHERS: u64 = 32;
 
-/// Raises the limit of open files for so many clients, and so many connections of other kinds. Answers how many clients
+/// Raises the limit of open files for so many clients, and so many connections of other kinds. Returns how many clients
 /// there can be.
 pub fn admit(clients: u64, connections: u64) -> Result<u64, String> {
     let reserved = OTHERS + connections;
@@ -41,7 +41,7 @@ pub fn admit(clients: u64, connections: u64) -> Result<u64, String> {
     Ok(possible)
 }
 
-/// Raises the limit as far as the system lets us; answers the limit, and why it is not `wanted`.
+/// Raises the limit as far as the system allows; returns the limit, and why it is not `wanted`.
 fn raise(wanted: u64, soft: u64, hard: u64) -> (u64, String) {
     let mut failure = String::new();
     let system = read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok()).unwrap_or(hard);

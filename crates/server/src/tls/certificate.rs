@@ -1,4 +1,4 @@
-//! What is read from a certificate beside what rustls verifies: its number, its end, whom it names.
+//! The fields of a certificate beside those that rustls verifies: its number, its end, the names in it.
 //!
 //! ```text
 //!   certificate { to be signed { [0] version, serial, .., validity { from, to }, subject, .., [3] extensions } .. }
@@ -6,7 +6,7 @@
 
 use engine::config::{Config, Directive};
 
-/// The users that a certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
+/// Returns the users that a certificate names (`tls-auth-clients-user`), in the order in which they are looked for.
 pub fn named_users(certificate: &[u8], config: &Config) -> Vec<Vec<u8>> {
     let Some(certificate) = Certificate::read(certificate) else { return Vec::new() };
     match config.choice(Directive::TLS_AUTH_CLIENTS_USER) {
@@ -22,7 +22,7 @@ pub struct Certificate<'c> {
     /// The version of X.509, from 1.
     pub version: u32,
     serial: &'c [u8],
-    /// When it ends, in seconds of Unix time.
+    /// End of its validity, in seconds of Unix time.
     pub expires_at: i64,
     subject: &'c [u8],
     extensions: Option<&'c [u8]>,
@@ -43,14 +43,14 @@ const URI: u8 = 0x86;
 const COMMON_NAME: &[u8] = &[0x55, 4, 3];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 17];
 
-/// Values one after the other.
+/// Values of DER, one after the other.
 #[derive(Clone, Copy)]
 struct Values<'d>(&'d [u8]);
 
 impl<'d> Iterator for Values<'d> {
     type Item = (u8, &'d [u8]);
 
-    /// The next value's tag and content; None at the end and at what is malformed.
+    /// Returns the next value's tag and content; None at the end and at a malformed value.
     fn next(&mut self) -> Option<(u8, &'d [u8])> {
         let (&[tag, first], mut rest) = self.0.split_first_chunk()?;
         let len = match first {
@@ -69,7 +69,7 @@ impl<'d> Iterator for Values<'d> {
 }
 
 impl<'d> Values<'d> {
-    /// The next value, which has to have this tag.
+    /// Returns the content of the next value, which has to have this tag.
     fn tagged(&mut self, tag: u8) -> Option<&'d [u8]> {
         self.next().filter(|(found, _)| *found == tag).map(|(_, content)| content)
     }
@@ -85,7 +85,7 @@ impl<'c> Certificate<'c> {
             _ => return None,
         };
         let &[version] = version else { return None };
-        // How it is signed, and by whom.
+        // The algorithm of the signature and the issuer are skipped.
         fields.tagged(SEQUENCE)?;
         fields.tagged(SEQUENCE)?;
         let (tag, until) = Values(fields.tagged(SEQUENCE)?).nth(1)?;
@@ -96,14 +96,14 @@ impl<'c> Certificate<'c> {
         Some(Certificate { version, serial, expires_at: unix_seconds(tag, until)?, subject, extensions })
     }
 
-    /// Its number in hexadecimal digits, as OpenSSL prints it.
+    /// Returns its number in hexadecimal digits, as OpenSSL prints it.
     pub fn serial(&self) -> String {
         let zeros = self.serial.iter().take_while(|&&byte| byte == 0).count();
         let digits: String = self.serial[zeros..].iter().map(|byte| format!("{byte:02X}")).collect();
         if digits.is_empty() { "0".to_owned() } else { digits }
     }
 
-    /// The subject's first common name, whatever bytes it has; None when there is none, or an empty one.
+    /// Returns the subject's first common name, whatever bytes it has; None when there is none, or an empty one.
     pub fn common_name(&self) -> Option<&'c [u8]> {
         let sets = Values(self.subject).filter(|(tag, _)| *tag == SET);
         let mut names = sets.flat_map(|(_, set)| Values(set)).filter_map(|(_, attribute)| {
@@ -113,7 +113,7 @@ impl<'c> Certificate<'c> {
         names.next().filter(|name| !name.is_empty())
     }
 
-    /// The URIs among its alternative names, but for empty ones and those with a NUL.
+    /// Returns the URIs among its alternative names, but for empty ones and those with a NUL.
     pub fn uris(&self) -> impl Iterator<Item = &'c [u8]> {
         let extensions = Values(self.extensions.unwrap_or_default());
         let names = extensions.filter_map(|(_, extension)| {
@@ -129,7 +129,7 @@ impl<'c> Certificate<'c> {
     }
 }
 
-/// `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
+/// Parses `YYMMDDhhmmssZ` or `YYYYMMDDhhmmssZ`.
 fn unix_seconds(tag: u8, text: &[u8]) -> Option<i64> {
     let digits = text.strip_suffix(b"Z")?;
     let pairs = digits.chunks_exact(2).map(|pair| match pair {
@@ -146,7 +146,7 @@ fn unix_seconds(tag: u8, text: &[u8]) -> Option<i64> {
     Some(days_since_1970(year, month, day) * 86400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Of the calendar that leap years have every four years but three in four centuries. Years begin in March here.
+/// Counts in the calendar that has leap years every four years but three in four centuries. Years begin in March here.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468

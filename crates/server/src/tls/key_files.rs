@@ -14,7 +14,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where a certificate and its key are.
+/// Files of a certificate and its key.
 #[derive(Clone, Copy)]
 pub struct KeyFiles<'c> {
     pub certificate: &'c [u8],
@@ -22,19 +22,19 @@ pub struct KeyFiles<'c> {
     pub password: &'c [u8],
 }
 
-/// A path as the configuration has it.
+/// Returns a path as the configuration has it.
 pub fn path(name: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(name))
 }
 
-/// All certificates of a file in PEM.
+/// Returns all certificates of a file in PEM.
 pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let text = fs::read(path).map_err(|error| os_message(&error))?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     all.map_err(|error| error.to_string())
 }
 
-/// A certificate with its key, ready to be shown.
+/// Returns a certificate with its key, ready to be shown.
 pub fn certified_key(files: KeyFiles<'_>, provider: &CryptoProvider) -> Result<CertifiedKey, String> {
     let of_file = |what: &str, name: &[u8], why: String| {
         format!("Failed to load {what}: {}: {why}", String::from_utf8_lossy(name))
@@ -67,7 +67,7 @@ fn check_version(chain: &[CertificateDer<'_>]) -> Result<(), String> {
 
 const ENCRYPTED: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
 
-/// A key in PEM, which may need a password.
+/// Returns a key in PEM, which may need a password.
 fn private_key(text: &[u8], password: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let lines = String::from_utf8_lossy(text);
     if let Some(at) = lines.find(ENCRYPTED) {
@@ -89,7 +89,7 @@ fn private_key(text: &[u8], password: &[u8]) -> Result<PrivateKeyDer<'static>, S
     PrivateKeyDer::from_pem_slice(text).map_err(|error| error.to_string())
 }
 
-/// The authorities of a file and of all files in a folder; either may be empty.
+/// Returns the authorities of a file and of all files in a folder; either may be empty.
 pub fn authorities(file: &[u8], folder: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let failed = |why: String| format!("Failed to configure CA certificate(s) file/directory: {why}");
@@ -102,7 +102,7 @@ pub fn authorities(file: &[u8], folder: &[u8]) -> Result<RootCertStore, String> 
     Ok(roots)
 }
 
-/// Their certificates. What is no certificate in a folder is passed over.
+/// Returns the authorities' certificates. Files in a folder that are no certificates are skipped.
 pub fn authority_certificates(file: &[u8], folder: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut all = Vec::new();
     if !file.is_empty() {

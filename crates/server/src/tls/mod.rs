@@ -1,7 +1,7 @@
-//! TLS as plain data: what the directives ask for, certificates and keys.
+//! TLS as plain data: the directives, certificates and keys.
 //!
-//! In: the configuration, files that it names. Out: settings that new connections are made with. It knows no socket, no
-//! thread and no log: what fails is a text for the log.
+//! In: the configuration, files that it names. Out: settings for new connections. It knows no socket, no thread and no
+//! log: an error is a text for the log.
 
 pub mod certificate;
 pub mod key_files;

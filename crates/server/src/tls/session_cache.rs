@@ -1,14 +1,14 @@
-//! Sessions that clients may take up again.
+//! Sessions that clients may resume.
 
 use engine::locks::sync::Mutex;
 use rustls::server::StoresServerSessions;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// As many sessions as it may keep, each for a while.
+/// Sessions up to a number, each retained for a while.
 #[derive(Debug)]
 pub struct SessionCache {
-    /// 0: any number.
+    /// Limit of sessions; 0: none.
     size: usize,
     time: Duration,
     sessions: Mutex<Sessions>,
@@ -16,15 +16,15 @@ pub struct SessionCache {
 
 #[derive(Debug, Default)]
 struct Sessions {
-    /// Its serial number and its content.
+    /// Each session's serial number and content.
     by_key: HashMap<Vec<u8>, (u64, Vec<u8>)>,
-    /// The oldest first; what was taken since has another number, or is not there.
+    /// Ends of sessions, the oldest first; a session that was taken since has another number, or is not there.
     by_age: VecDeque<(Instant, u64, Vec<u8>)>,
     next: u64,
 }
 
 impl SessionCache {
-    /// Keeps `size` sessions (0: any number), each for `time`.
+    /// Creates a cache that retains `size` sessions (0: any number), each for `time`.
     pub fn new(size: usize, time: Duration) -> SessionCache {
         SessionCache { size, time, sessions: Mutex::default() }
     }
@@ -45,7 +45,7 @@ impl SessionCache {
 }
 
 impl Sessions {
-    /// Forgets what has come to its end, and the oldest beyond `size` if that `is_limit`.
+    /// Removes expired sessions, and the oldest beyond `size` if that `is_limit`.
     fn forget(&mut self, size: usize, is_limit: bool, now: Instant) {
         while let Some((end, serial, key)) = self.by_age.front()
             && (*end <= now || is_limit && self.by_age.len() > size)

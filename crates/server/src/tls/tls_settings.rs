@@ -1,4 +1,4 @@
-//! What new connections are made with: the directives and the files that they name, read together.
+//! The settings of new connections: the directives and the files that they name, read together.
 
 use crate::tls::certificate::Certificate;
 use crate::tls::key_files::{self, KeyFiles, path};
@@ -20,21 +20,22 @@ use std::time::Duration;
 /// Tickets that a client gets for its next connections.
 const TICKETS: usize = 2;
 
-/// One reading of directives and files. Connections keep what they were made with.
+/// One reading of directives and files. Connections retain the settings that they were made with.
 pub struct TlsSettings {
-    /// For connections that come in.
+    /// Settings of connections that come in.
     pub server: Arc<ServerConfig>,
-    /// For those that other nodes of a cluster make to its bus: they must show a certificate, whatever clients must.
+    /// Settings of connections from other nodes to a cluster's bus: they must show a certificate, whatever clients
+    /// must.
     pub bus: Option<Arc<ServerConfig>>,
-    /// For connections to other servers.
+    /// Settings of connections to other servers.
     pub client: Arc<ClientConfig>,
-    /// What INFO tells.
+    /// Certificates for INFO.
     pub certificates: Certificates,
-    /// What the files were.
+    /// State of the files when they were read.
     pub materials: Materials,
 }
 
-/// What tells whether files have changed.
+/// State of files, by which a change is found.
 #[derive(Default, PartialEq)]
 pub struct Materials {
     certificates: [Vec<CertificateDer<'static>>; 3],
@@ -43,7 +44,7 @@ pub struct Materials {
 }
 
 impl Materials {
-    /// As they are now.
+    /// Reads the present state.
     pub fn read(config: &Config) -> Materials {
         let certificates = [Directive::TLS_CERT_FILE, Directive::TLS_CLIENT_CERT_FILE, Directive::TLS_CA_CERT_FILE];
         let others = [Directive::TLS_KEY_FILE, Directive::TLS_CLIENT_KEY_FILE, Directive::TLS_CA_CERT_DIR];
@@ -59,7 +60,7 @@ impl Materials {
     }
 }
 
-/// Whether anything is to be encrypted.
+/// Returns whether anything is to be encrypted.
 pub fn is_wanted(config: &Config) -> bool {
     config.int(Directive::TLS_PORT) != 0
         || config.flag(Directive::TLS_REPLICATION)
@@ -68,9 +69,9 @@ pub fn is_wanted(config: &Config) -> bool {
 }
 
 impl TlsSettings {
-    /// Reads all; an error is a line for the log.
+    /// Reads directives and files; an error is a line for the log.
     pub fn read(config: &Config) -> Result<TlsSettings, String> {
-        // Before the files: what changes meanwhile is seen the next time.
+        // The state is read before the files: a change meanwhile is seen the next time.
         let materials = Materials::read(config);
         let text = |directive| String::from_utf8_lossy(config.text(directive)).into_owned();
         let (file, folder) = (config.text(Directive::TLS_CA_CERT_FILE), config.text(Directive::TLS_CA_CERT_DIR));
@@ -126,7 +127,7 @@ fn server_files(config: &Config) -> KeyFiles<'_> {
     }
 }
 
-/// Of connections to other servers, if they have a certificate of their own.
+/// Returns the files for connections to other servers, if they have a certificate of their own.
 fn client_files(config: &Config) -> Option<KeyFiles<'_>> {
     let certificate = config.text(Directive::TLS_CLIENT_CERT_FILE);
     let key = config.text(Directive::TLS_CLIENT_KEY_FILE);
@@ -134,7 +135,7 @@ fn client_files(config: &Config) -> Option<KeyFiles<'_>> {
     (!certificate.is_empty() && !key.is_empty()).then_some(KeyFiles { certificate, key, password })
 }
 
-/// No cipher here needs them, but what is named is to be there.
+/// Checks the file of parameters, though no cipher here needs them.
 fn check_dh_parameters(config: &Config) -> Result<(), String> {
     let name = config.text(Directive::TLS_DH_PARAMS_FILE);
     if name.is_empty() {
@@ -151,12 +152,12 @@ fn info(certificate: &[u8]) -> Option<CertificateInfo> {
     Some(CertificateInfo { serial: read.serial(), expires_at: read.expires_at })
 }
 
-/// Of the one that ends first.
+/// Returns the certificate that ends first.
 fn earliest(certificates: &[CertificateDer<'_>]) -> Option<CertificateInfo> {
     certificates.iter().filter_map(|found| info(found)).min_by_key(|found| found.expires_at)
 }
 
-/// What both directions have in common.
+/// The parts that both directions have in common.
 struct Parts {
     provider: Arc<CryptoProvider>,
     versions: Vec<&'static SupportedProtocolVersion>,

@@ -1,36 +1,37 @@
-//! What workers have been sent for their clients and have not taken yet: a worker in a long call takes nothing.
+//! Pushes that workers have been sent for their clients and have not taken yet: a worker in a long call takes none.
 //!
 //! ```text
 //!   publisher -> its worker -> mailbox of another worker     counted here, at most FULL or so
 //!                           -> output buffer of a subscriber        limited by client-output-buffer-limit
 //! ```
 //!
-//! Nobody waits for a mailbox: two workers may post to each other. While one is full, commands that would add to it are
-//! tried again later, as those are whose locks are not free, and their clients' further requests stay in their sockets.
+//! No worker waits for a mailbox: two workers may post to each other. While one is full, commands that would add to it
+//! are retried later, like commands whose locks are not free, and their clients' further requests stay in their
+//! sockets.
 
 use engine::Engine;
 use engine::locks::sync::Mutex;
 use engine::per_worker::PerWorker;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Bytes for one worker from which on it is full, and below which it is so no more.
+/// Bytes for one worker from which on it is full, and below which it is full no more.
 const FULL: usize = 16 << 20;
 const FREE: usize = FULL / 2;
 
-/// What waits for each worker.
+/// Bytes that wait for each worker.
 pub struct Congestion {
-    /// Bytes by worker.
+    /// Bytes that wait, by worker.
     waiting: PerWorker<AtomicUsize>,
     full: Mutex<Vec<bool>>,
 }
 
 impl Congestion {
-    /// For so many workers at the start.
+    /// Creates the counters of so many workers at the start.
     pub fn new(workers: usize) -> Congestion {
         Congestion { waiting: PerWorker::new(workers), full: Mutex::default() }
     }
 
-    /// So much more waits for a worker.
+    /// Adds bytes that wait for a worker.
     pub fn add(&self, engine: &Engine, worker: usize, bytes: usize) {
         let before = self.waiting[worker].fetch_add(bytes, SeqCst);
         if before < FULL && before.saturating_add(bytes) >= FULL {
@@ -38,7 +39,7 @@ impl Congestion {
         }
     }
 
-    /// It has taken so much.
+    /// Removes bytes that a worker has taken.
     pub fn remove(&self, engine: &Engine, worker: usize, bytes: usize) {
         let before = self.waiting[worker].fetch_sub(bytes, SeqCst);
         if before >= FREE && before.saturating_sub(bytes) < FREE {
@@ -46,7 +47,7 @@ impl Congestion {
         }
     }
 
-    /// Looked at under the lock, so that the last to come sees how it is.
+    /// Publishes which workers are full. The lock is held, so that the last call has the present state.
     #[cold]
     fn settle(&self, engine: &Engine) {
         let mut full = self.full.lock();

@@ -1,28 +1,28 @@
-//! The connections to the primary that are open, so that one that is not wanted any more ends at once: its thread may
-//! wait for bytes on it, and the primary is to know.
+//! The open connections to the primary, so that one that is not wanted any more ends at once: its thread may wait for
+//! bytes on it, and the primary is to notice.
 
 use engine::host::peers::Line;
 use engine::locks::sync::Mutex;
 use std::sync::Weak;
 
-/// Each with the generation of the primary that it was opened for.
+/// Connections, each with the generation of the primary that it was opened for.
 #[derive(Default)]
 pub struct LinkLines(Mutex<Vec<(u64, Weak<dyn Line>)>>);
 
 impl LinkLines {
-    /// One was opened. Who opened it looks afterwards whether it is still wanted.
+    /// Adds a connection. The thread that opened it checks afterwards whether it is still wanted.
     pub fn add(&self, generation: u64, line: Weak<dyn Line>) {
         let mut lines = self.0.lock();
         lines.retain(|(_, line)| line.strong_count() > 0);
         lines.push((generation, line));
     }
 
-    /// Ends those of another generation.
+    /// Ends connections of other generations.
     pub fn hang_up_but(&self, generation: u64) {
         self.hang_up_where(|its| its != generation);
     }
 
-    /// Ends all: clients may kill the link, which is made again.
+    /// Ends all connections: clients may kill the link, which is made again.
     pub fn hang_up(&self) {
         self.hang_up_where(|_| true);
     }

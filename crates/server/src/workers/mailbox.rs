@@ -4,7 +4,7 @@
 //! |---|---|
 //! | connection, handover, reply, kill, task, settle | one for each client that is counted, or that waits for it |
 //! | pushes | as many bytes as [`congestion`](crate::workers::congestion) lets through |
-//! | pause changed, durable | one: the second says nothing that the first does not |
+//! | pause changed, durable | one: a second one would add nothing to the first |
 //! | slots lost | one for each change of the cluster's slots |
 //! | sleep, stop | one for each command, which no other client can give meanwhile |
 
@@ -29,55 +29,55 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
 /// The token under which a worker's waker reports.
 pub const WAKE: Token = Token(usize::MAX);
 
-/// Who a new client is before it has said anything.
+/// User of a new client before it has authenticated.
 #[derive(Debug)]
 pub enum Login {
-    /// The first of these users who is there, whom its certificate names; else the default user.
+    /// First existing user of these, whom its certificate names; else the default user.
     Certificate(Vec<Vec<u8>>),
-    /// This user, who has proved it already; without this user there is no client.
+    /// This user, which has authenticated already; without this user there is no client.
     User(Vec<u8>),
 }
 
 impl Login {
-    /// The default user.
+    /// Logs in as the default user.
     pub fn nobody() -> Login {
         Login::Certificate(Vec::new())
     }
 }
 
-/// What other threads tell a worker.
+/// A message of another thread to a worker.
 pub enum WorkerMessage {
-    /// A connection that is this worker's from now on, and whose it is.
+    /// A connection that is this worker's from now on, and its user.
     Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool, login: Login },
     /// A connection that another worker has served until now.
     Handover(Box<ClientConnection>),
-    /// What a blocked client of this worker has waited for.
+    /// The reply that a blocked client of this worker has waited for.
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
-    /// This client of this worker's is to have what it was replied, and no more.
+    /// This client of this worker's is to be sent its replies, and then closed.
     Close { client: u64 },
     /// CLIENT PAUSE or CLIENT UNPAUSE was called, or the pause has ended.
     PauseChanged,
     /// Users have changed: some connections of theirs end.
     RightsChanged { changes: Arc<[UserChange]> },
-    /// Slots are another node's: subscribers of their channels are told so.
+    /// Slots are another node's: subscribers of their channels are notified.
     SlotsLost { slots: SlotSet },
     /// All workers stop for a while.
     Sleep(Slumber),
-    /// A thread waits until this worker has done what has reached it; then it takes one off.
+    /// A thread waits until this worker has handled all that has reached it; then the worker takes one off.
     Settle { left: Arc<AtomicUsize> },
     /// A client of this worker is to be disconnected.
     Kill { client: u64 },
-    /// Messages and the like for clients of this worker, and what they count for.
+    /// Messages and the like for clients of this worker, and the bytes that they count for.
     Pushes { pushes: Vec<Push>, bytes: usize },
     /// The log is durable up to a higher offset: replies may be sent that waited for that.
     Durable,
-    /// Something that is to be done on this worker's thread.
+    /// A task for this worker's thread.
     Task(WorkerTask<Engine>),
-    /// The server ends: send what can be sent at once, then stop.
+    /// The server ends: the worker sends as much as can be sent at once, then stops.
     Stop,
 }
 
-/// Messages that need not lie there twice.
+/// Messages of which one at a time is enough.
 #[derive(Default)]
 struct Once {
     pause_changed: AtomicBool,
@@ -101,16 +101,16 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Called before messages are taken: for those that come later the worker is woken anew.
+    /// Called before messages are taken: for later messages the worker is woken anew.
     pub fn hear(&self) {
         self.wake_state.hear();
     }
 
-    /// The next message, if there is one.
+    /// Takes the next message, if there is one.
     pub fn take(&self) -> Option<WorkerMessage> {
         let message = self.messages.try_recv().ok()?;
         match &message {
-            // What happens from here on is told by another one.
+            // A change from here on is posted anew.
             WorkerMessage::PauseChanged => _ = self.once.pause_changed.swap(false, AcqRel),
             WorkerMessage::Durable => _ = self.once.durable.swap(false, AcqRel),
             _ => {}
@@ -118,7 +118,7 @@ impl Inbox {
         Some(message)
     }
 
-    /// Whether no message is there.
+    /// Returns whether no message is there.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -131,7 +131,7 @@ pub struct DeferredMessages {
 }
 
 impl DeferredMessages {
-    /// Keeps a message; what need not be said twice is kept once.
+    /// Retains a message; of equal messages without further content one is retained.
     pub fn add(&mut self, message: WorkerMessage) {
         let is_same = |other: &WorkerMessage| discriminant(other) == discriminant(&message);
         let once = matches!(message, WorkerMessage::PauseChanged | WorkerMessage::Durable);
@@ -140,7 +140,7 @@ impl DeferredMessages {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether no message is retained.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -152,7 +152,7 @@ impl DeferredMessages {
 }
 
 impl Mailbox {
-    /// A mailbox that wakes `poll`, of a worker without a thread.
+    /// Creates a mailbox that wakes `poll`, of a worker without a thread.
     pub fn new(poll: &Poll) -> io::Result<(Mailbox, Inbox)> {
         let (messages, inbox) = unbounded();
         let wake_state = Arc::new(WakeState::ended());
@@ -162,8 +162,8 @@ impl Mailbox {
         Ok((Mailbox { messages, once, waker, wake_state }, inbox))
     }
 
-    /// Puts a message in and wakes the worker, unless it is the worker who writes to itself: it looks into its mailbox
-    /// in every tick. True if it has no thread: the caller has to start one.
+    /// Adds a message and wakes the worker, unless the worker posts to itself: it looks into its mailbox in every tick.
+    /// True if it has no thread: the caller has to start one.
     #[must_use]
     pub fn post(&self, message: WorkerMessage, to_self: bool) -> bool {
         let lies_there = match &message {
@@ -174,23 +174,23 @@ impl Mailbox {
         (lies_there || self.messages.send(message).is_ok()) && !to_self && self.wake()
     }
 
-    /// Has the worker look around. True if it has no thread: the caller has to start one.
+    /// Wakes the worker. True if it has no thread: the caller has to start one.
     #[must_use]
     pub fn wake(&self) -> bool {
         let ring = self.wake_state.ring();
         if ring == Ring::Wake {
-            // A waker fails only when its poll is gone, and then nobody waits for the message.
+            // A waker fails only when its poll is gone, and then no thread waits for the message.
             let _ = self.waker.wake();
         }
         ring == Ring::Start
     }
 
-    /// Messages that the worker has not taken.
+    /// Returns the number of messages that the worker has not taken.
     pub fn waiting(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether the worker has a thread, and how it gets and loses one.
+    /// Returns the state of the worker's thread, which shows whether there is one.
     pub fn wake_state(&self) -> &WakeState {
         &self.wake_state
     }

@@ -1,4 +1,4 @@
-//! What other threads tell the thread that moves slots.
+//! Messages of other threads to the thread that moves slots.
 
 use crate::connection::socket::SocketStream;
 use cluster::migration::{JobName, MigrationEffect};
@@ -11,34 +11,34 @@ pub struct NewImport {
     pub job: JobName,
     pub stream: SocketStream,
     pub info: Arc<ClientInfo>,
-    /// What it has sent behind its order.
+    /// Input that came behind its order.
     pub input: Vec<u8>,
 }
 
-/// What the thread tells that writes the keys of a job.
+/// An event of the thread that writes the keys of a job.
 pub enum SnapshotEvent {
-    /// The moment has passed: changes are in the log from where the reader begins, and those of before the snapshot end
+    /// The moment has passed: changes are in the log from where the reader begins; changes from before the snapshot end
     /// at the offset.
     Begun { reader: LogReader, offset: u64 },
-    /// All has been handed out.
+    /// All blocks have been sent.
     Written,
-    /// There will be none, or no whole one.
+    /// There will be no snapshot, or no complete one.
     Failed,
-    /// There are too many snapshots: it is tried again.
+    /// There are too many snapshots: this one is retried.
     Refused,
 }
 
-/// What other threads tell it.
+/// A message to the thread.
 pub enum MigrationMessage {
-    /// What the node wants done.
+    /// An effect that the node wants carried out.
     Effect(MigrationEffect),
-    /// A source.
+    /// The connection of a source.
     Import(Box<NewImport>),
     /// A source is gone before its connection came.
     ImportLost(JobName),
-    /// Something about a snapshot.
+    /// An event of a snapshot.
     Snapshot(JobName, SnapshotEvent),
-    /// All keys have gone at once, when so many jobs had begun.
+    /// All keys were flushed at once, when so many jobs had begun.
     Flushed { begun: u64 },
     /// The client's connection is to end.
     Kill(u64),

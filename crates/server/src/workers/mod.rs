@@ -1,7 +1,7 @@
-//! What threads know of the workers: who they are, how they are told something, and how much waits for them.
+//! The workers as other threads see them: their numbers, the ways to notify them, and the bytes that wait for them.
 //!
-//! In: messages from any thread. Out: messages to a worker's event loop, and a wake-up. It knows what a socket is,
-//! since new connections are among the messages, but nothing of what a worker does with what it is told.
+//! In: messages from any thread. Out: messages to a worker's event loop, and a wake-up. It knows sockets, since new
+//! connections are among the messages, but nothing of a worker's work with its messages.
 
 pub mod congestion;
 pub mod link_lines;

@@ -1,4 +1,4 @@
-//! How the thread that writes the log is woken.
+//! The notifier of the thread that writes the log.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -7,15 +7,15 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 pub struct Notifier(Sender<()>);
 
 impl Notifier {
-    /// The notifier, and what its thread waits for.
+    /// Creates the notifier, and the receiver that its thread waits for.
     pub fn new() -> (Notifier, Receiver<()>) {
         let (sender, receiver) = bounded(1);
         (Notifier(sender), receiver)
     }
 
-    /// Has the thread look for work.
+    /// Wakes the thread to look for work.
     pub fn ring(&self) {
-        // A ring that was not heard yet is enough.
+        // A ring that was not taken yet is enough.
         let _ = self.0.try_send(());
     }
 }

@@ -1,4 +1,4 @@
-//! What other threads tell the thread that serves replicas.
+//! Messages of other threads to the thread that serves replicas.
 
 use crate::connection::socket::SocketStream;
 use crate::workers::slumber::Slumber;
@@ -16,7 +16,7 @@ use replication::ids::ReplicationId;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long the thread is waited for.
+/// Time for which a caller waits for the thread.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection that becomes a replica's.
@@ -24,20 +24,20 @@ pub struct NewReplica {
     pub stream: SocketStream,
     pub info: Arc<ClientInfo>,
     pub request: SyncRequest,
-    /// What it has sent after PSYNC.
+    /// Input that came after PSYNC.
     pub input: Vec<u8>,
 }
 
-/// What the threads tell that write a snapshot and send it.
+/// An event of the threads that write a snapshot and send it.
 pub enum SyncEvent {
-    /// The snapshot has begun, when the change log was that long, or the primary's stream; it is not written before it
-    /// is told the stream's name and offset.
+    /// The snapshot has begun, at that length of the change log or of the primary's stream; it is not written before
+    /// `proceed` gets the stream's name and offset.
     Begun { sync: u64, at: SnapshotAt, proceed: Sender<(ReplicationId, u64)> },
-    /// It is all in a file, of so many bytes.
+    /// All of the snapshot is in a file, of so many bytes.
     InFile { sync: u64, file: Arc<std::sync::Mutex<Box<dyn Scratch>>>, len: u64 },
-    /// There will be none, or no whole one.
+    /// There will be no snapshot, or no complete one.
     Failed { sync: u64, reason: String },
-    /// A replica has it, or not; its connection is given back.
+    /// A replica has the snapshot, or not; its connection is given back.
     Sent { token: usize, client: u64, stream: Option<SocketStream>, result: std::io::Result<u64> },
 }
 
@@ -50,22 +50,22 @@ pub enum SnapshotAt {
     Stream(ReplicationId, u64, u32),
 }
 
-/// What other threads tell it.
+/// A message to the thread.
 pub enum ReplicationMessage {
-    /// A connection that said PSYNC.
+    /// A connection that sent PSYNC.
     Replica(Box<NewReplica>),
-    /// Something about a snapshot for replicas.
+    /// An event of a snapshot for replicas.
     Sync(SyncEvent),
-    /// The server follows another one from this offset on, and its status has the history already. What is in the
-    /// backlog is of no use, unless the stream `goes_on` there.
+    /// The server follows another one from this offset on, and its status has the history already. The backlog is of no
+    /// use, unless the stream `goes_on` there.
     Follow { offset: u64, goes_on: bool },
     /// Bytes of the primary's stream, which were applied: replicas get them as they are.
     Feed(Vec<u8>),
-    /// The server follows nobody any more: its own change log is the stream from now on.
-    /// The reader begins where the server's own changes do.
+    /// The server follows no other one any more: its own change log is the stream from now on. The reader begins where
+    /// the server's own changes do.
     Lead { reader: LogReader },
     /// The data set that was read when the server started is of a history, up to this offset. The reader begins with
-    /// what was not read, as it had expired.
+    /// changes that were not read: keys that had expired.
     Resume { reader: LogReader, offset: u64 },
     /// A snapshot's name and offset are wanted.
     Where { stop: Arc<StreamStop>, answer: Sender<Option<(ReplicationId, u64)>> },
@@ -75,9 +75,9 @@ pub enum ReplicationMessage {
     Acknowledge { reader: LogReader },
     /// A client waits for replicas.
     AskReplicas,
-    /// Nothing is to be done for a while.
+    /// The thread is to sleep for a while.
     Sleep(Slumber),
-    /// All that was written is to become part of the stream, and how long that is then is told.
+    /// All changes so far are to become part of the stream, and the stream's length is then returned.
     FrameChanges(Arc<OnceLock<u64>>),
     /// A command that replicas are to get.
     Tell(Vec<Vec<u8>>),
@@ -85,15 +85,15 @@ pub enum ReplicationMessage {
     StepDown(Arc<StepDown>),
     /// A failover was asked for, or taken back.
     FailoverChanged,
-    /// The server ends, and no worker is left that might wait for what it has ordered.
+    /// The server ends, and no worker is left that might wait for the result of its orders.
     End,
 }
 
-/// Bytes of the change log that become part of the stream at once, though it gathers.
+/// Bytes of the change log that become part of the stream at once, though the thread gathers changes.
 pub const MUCH: u64 = 128 << 10;
 
 impl ThreadInbox<ReplicationMessage> {
-    /// To be called by a worker when its commands have run: what they have put into the change log is sent to replicas.
+    /// To be called by a worker when its commands have run: has their changes in the log sent to replicas.
     #[inline]
     pub fn note_growth(&self, engine: &Engine) {
         if !engine.is_logged_for(LogUser::Replicas) {
@@ -109,19 +109,19 @@ impl ThreadInbox<ReplicationMessage> {
         }
     }
 
-    /// The server follows nobody any more, and its history has a new name already: its own changes are the stream from
-    /// now on. To be called while nobody can write.
+    /// Makes the server's own changes the stream from now on: it follows no other server any more, and its history has
+    /// a new name already. To be called while no client can write.
     pub fn lead(&self, engine: &Engine) {
         let reader = engine.change_log().open(Overflow::Keep);
         engine.set_logging(LogUser::Replicas, true);
         self.post(ReplicationMessage::Lead { reader });
     }
 
-    /// The history's name and its length there.
+    /// Returns the history's name and its length at the stop.
     pub fn position_of(&self, stop: &Arc<StreamStop>) -> Option<(ReplicationId, u64)> {
         let (answer, answered) = bounded(1);
         self.post(ReplicationMessage::Where { stop: Arc::clone(stop), answer });
-        // The thread waits for nothing, but it may have ended with the server.
+        // The thread does not wait for anything, but it may have ended with the server.
         answered.recv_timeout(PATIENCE).ok().flatten()
     }
 }

@@ -1,4 +1,4 @@
-//! What all threads of the server share.
+//! The state that all threads of the server share.
 
 use crate::system::log;
 use crate::workers::congestion::Congestion;
@@ -27,25 +27,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed, O
 use std::thread::{self, Thread};
 
 thread_local! {
-    /// The worker that this thread is.
+    /// Number of the worker that this thread is.
     static SELF: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// What the client of the link to the primary has for its worker.
+/// Number in the place of the worker for the client of the link to the primary.
 pub const LINK_WORKER: usize = usize::MAX;
 
-/// What the other ends of slots' migrations have for theirs.
+/// Number in the place of the worker for the other ends of slots' migrations.
 pub const MIGRATION_WORKER: usize = usize::MAX - 1;
 
 /// Nanoseconds of one turn after which a worker counts as stuck.
 const STUCK: u64 = 10_000_000;
 
-/// This thread is a worker from now on.
+/// Makes this thread a worker.
 pub fn become_worker(index: usize) {
     SELF.set(index);
 }
 
-/// The worker that the calling thread is; the first one for threads that are none.
+/// Returns the worker that the calling thread is; the first one for threads that are none.
 pub fn this_worker() -> usize {
     match SELF.get() {
         usize::MAX => 0,
@@ -56,7 +56,7 @@ pub fn this_worker() -> usize {
 /// Starts a thread for a worker.
 pub type Starter = dyn Fn(usize) -> io::Result<()> + Send + Sync;
 
-/// `threads`, or one worker a core.
+/// Returns `threads`, or one worker a core.
 pub fn worker_count(config: &Config) -> usize {
     match config.int(Directive::THREADS) {
         0 => thread::available_parallelism().map_or(1, usize::from),
@@ -69,26 +69,26 @@ pub struct Shared {
     /// The data, and the commands' part of the server's state.
     pub engine: Arc<Engine>,
     slots: PerWorker<WorkerSlot>,
-    /// How many of them have been used.
+    /// Number of slots that have been used.
     used: AtomicUsize,
     starter: OnceLock<Box<Starter>>,
     /// Messages for clients that workers have not taken yet.
     pub congestion: Congestion,
     /// Wakes the main thread, which ends the server.
     stop: OnceLock<mio::Waker>,
-    /// The server ends.
+    /// Whether the server ends.
     pub stopping: AtomicBool,
     /// Wakes the thread that writes the log.
     pub notifier: Notifier,
-    /// The thread that keeps the link to the primary.
+    /// Thread that has the link to the primary.
     link_thread: OnceLock<Thread>,
-    /// What it has open.
+    /// Connections that it has open.
     pub link_lines: LinkLines,
-    /// The last time that it did nothing, or still does.
+    /// Last sleep of the server, or the present one.
     slumber: Mutex<Option<Slumber>>,
     /// The thread that serves replicas.
     pub replication: ThreadInbox<ReplicationMessage>,
-    /// Where snapshots have begun in its stream.
+    /// Places in its stream where snapshots have begun.
     pub stream_stops: StreamStops,
     /// The thread that moves slots.
     pub migrations: ThreadInbox<MigrationMessage>,
@@ -98,7 +98,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// For as many workers as the engine has at the start. None of them has a thread yet.
+    /// Creates the state for as many workers as the engine has at the start. None of them has a thread yet.
     pub fn new(engine: Arc<Engine>, notifier: Notifier) -> Shared {
         let workers = engine.workers();
         Shared {
@@ -121,18 +121,19 @@ impl Shared {
         }
     }
 
-    /// The shards whose background work is this worker's, as one of so many; none for one that is on its way out.
+    /// Returns the shards whose background work is this worker's, as one of so many; none for one that is on its way
+    /// out.
     pub fn shards_of(&self, worker: usize, workers: usize) -> Range<usize> {
         let shards = self.engine.locks().len();
         if worker < workers { worker * shards / workers..(worker + 1) * shards / workers } else { 0..0 }
     }
 
-    /// Called once: what starts threads for workers.
+    /// Sets the function that starts threads for workers; called once.
     pub fn set_starter(&self, starter: Box<Starter>) {
         assert!(self.starter.set(starter).is_ok(), "the starter is set once");
     }
 
-    /// The next worker's place, with this poll. Only one thread at a time may do this.
+    /// Adds a worker with this poll. Only one thread at a time may do this.
     pub fn add(&self, poll: Poll) -> io::Result<()> {
         let worker = self.used.load(SeqCst);
         let (mailbox, inbox) = Mailbox::new(&poll)?;
@@ -142,8 +143,8 @@ impl Shared {
         Ok(())
     }
 
-    /// From now on there are so many workers. Those that come share the work at once; those that go do so when all
-    /// their connections have gone to others. Only one thread at a time may do this.
+    /// Sets the number of workers. New ones share the work at once; surplus ones end when all their connections have
+    /// gone to others. Only one thread at a time may do this.
     pub fn resize(&self, workers: usize) -> io::Result<()> {
         let before = self.workers();
         for _ in self.used.load(SeqCst)..workers {
@@ -154,12 +155,12 @@ impl Shared {
         if started.is_err() {
             self.engine.set_workers(before);
         }
-        // Those that are to go hear of it.
+        // Surplus workers are notified.
         self.running().try_for_each(|worker| self.rouse(worker))?;
         started
     }
 
-    /// Has a worker look around; it has a thread then.
+    /// Wakes a worker, and starts a thread if it has none.
     fn rouse(&self, worker: usize) -> io::Result<()> {
         let wants_thread = self.slots[worker].mailbox.get().is_some_and(Mailbox::wake);
         if wants_thread { self.start(worker) } else { Ok(()) }
@@ -174,22 +175,22 @@ impl Shared {
         started
     }
 
-    /// Workers with threads, those on their way out among them.
+    /// Returns the workers with threads, including those on their way out.
     pub fn running(&self) -> impl Iterator<Item = usize> {
         (0..self.used.load(SeqCst)).filter(|worker| self.slots[*worker].is_running())
     }
 
-    /// The place of a worker.
+    /// Returns the slot of a worker.
     pub fn slot(&self, worker: usize) -> &WorkerSlot {
         &self.slots[worker]
     }
 
-    /// Called once, when the thread is there.
+    /// Sets the link's thread; called once, when it is there.
     pub fn set_link_thread(&self, thread: Thread) {
         assert!(self.link_thread.set(thread).is_ok(), "the link's thread is set once");
     }
 
-    /// Whom the server follows has changed.
+    /// Notifies the link's thread that the server follows another one.
     pub fn wake_link_thread(&self) {
         self.link_lines.hang_up_but(self.engine.replication().generation());
         if let Some(thread) = self.link_thread.get() {
@@ -197,14 +198,14 @@ impl Shared {
         }
     }
 
-    /// Called once, by the main thread.
+    /// Sets the waker of the main thread; called once, by that thread.
     pub fn set_stop_waker(&self, waker: mio::Waker) {
         assert!(self.stop.set(waker).is_ok(), "the stop waker is set once");
     }
 
     /// Sends a message to a worker.
     pub fn post(&self, worker: usize, message: WorkerMessage) {
-        // A client that has become a replica is no worker's.
+        // A client that has become a replica has no worker.
         if worker >= WORKERS_MAX {
             return;
         }
@@ -212,15 +213,15 @@ impl Shared {
         if mailbox.post(message, SELF.get() == worker)
             && let Err(error) = self.start(worker)
         {
-            // What lies there is taken by the next thread.
+            // Messages that are there are taken by the next thread.
             log::warning(format_args!("Can't start a worker: {error}"));
         }
     }
 
-    /// Sends a worker what its clients are to be told.
+    /// Sends a worker pushes for its clients.
     pub fn post_pushes(&self, worker: usize, pushes: Vec<Push>) {
         if worker >= WORKERS_MAX {
-            // For a client that has become a replica: it gets the stream and nothing else.
+            // A client that has become a replica gets the stream and nothing else.
             return;
         }
         let bytes = pushes.iter().map(Push::size).sum();
@@ -230,12 +231,12 @@ impl Shared {
 
     /// Sends a message to every worker.
     pub fn post_all(&self, message: impl Fn() -> WorkerMessage) {
-        // A worker that starts meanwhile sees what was written before.
+        // A worker that starts meanwhile sees all earlier writes.
         fence(SeqCst);
         self.running().for_each(|worker| self.post(worker, message()));
     }
 
-    /// How many workers there are.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.engine.workers()
     }
@@ -245,54 +246,54 @@ impl Shared {
         self.running().filter(|worker| *worker != SELF.get()).for_each(|worker| self.post(worker, message()));
     }
 
-    /// The worker that a new connection goes to.
+    /// Returns the worker that a new connection goes to.
     pub fn assign(&self) -> usize {
         let worker = self.least_crowded();
         self.slots[worker].load.fetch_add(1, Relaxed);
         worker
     }
 
-    /// The worker with the fewest connections, of those that come to serve them soon, if there is one.
+    /// Returns the worker with the fewest connections, of the workers that will serve them soon, if there is one.
     pub fn least_crowded(&self) -> usize {
         let clock = self.engine.host().nanos();
         let by = |worker: &usize| (self.is_stuck(*worker, clock), self.slots[*worker].load.load(Relaxed));
         (0..self.workers()).min_by_key(by).unwrap_or(0)
     }
 
-    /// Messages that a worker has not taken.
+    /// Returns the number of messages that a worker has not taken.
     pub fn backlog(&self, worker: usize) -> usize {
         self.slots[worker].mailbox.get().map_or(0, Mailbox::waiting)
     }
 
-    /// Whether one command or the like has had the worker's thread for so long that others wait for it.
+    /// Returns whether one command or the like has had the worker's thread for so long that others wait for it.
     pub fn is_stuck(&self, worker: usize, clock: Nanos) -> bool {
         self.engine.metrics()[worker].present_turn_nanos(clock) > STUCK
     }
 
-    /// A connection of one worker is another's from now on.
+    /// Counts a connection of one worker as another's from now on.
     pub fn reassign(&self, from: usize, to: usize) {
         self.slots[from].load.fetch_sub(1, Relaxed);
         self.slots[to].load.fetch_add(1, Relaxed);
     }
 
-    /// Connections now.
+    /// Returns the number of connections.
     pub fn connections(&self) -> usize {
         self.slots.iter().map(|slot| slot.load.load(Relaxed)).sum()
     }
 
-    /// A connection of a worker is another thread's from now on.
+    /// Counts a connection of a worker as another thread's from now on.
     pub fn release(&self, worker: usize) {
         self.slots[worker].load.fetch_sub(1, Relaxed);
     }
 
-    /// A client is gone.
+    /// Removes a client that is gone.
     pub fn forget(&self, worker: usize, client: u64) {
         self.slots[worker].load.fetch_sub(1, Relaxed);
         self.engine.clients().end(client);
     }
 
-    /// All workers but the calling one, and the threads that talk to other servers, do nothing from now on until the
-    /// alarm is dropped: they end first what they have begun.
+    /// Puts all workers but the calling one, and the threads that talk to other servers, to sleep until the alarm is
+    /// dropped: they first finish the work that they have begun.
     pub fn put_to_sleep(&self) -> Alarm {
         let (alarm, slumber) = slumber::begin();
         self.post_others(|| WorkerMessage::Sleep(slumber.clone()));
@@ -301,7 +302,7 @@ impl Shared {
         alarm
     }
 
-    /// While the server is to do nothing a thread that talks to other servers sleeps here.
+    /// Puts the calling thread, which talks to other servers, to sleep while the server is to sleep.
     pub fn sleep_with_server(&self) {
         let slumber = self.slumber.lock().clone();
         if let Some(slumber) = slumber {
@@ -309,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Whether the server sleeps at the moment.
+    /// Returns whether the server sleeps at the moment.
     pub fn is_asleep(&self) -> bool {
         self.slumber.lock().as_ref().is_some_and(Slumber::goes_on)
     }

@@ -1,5 +1,4 @@
-//! The server does nothing for a while (DEBUG SLEEP, DEBUG PAUSE-AFTER-FORK): its threads wait for the one that has
-//! begun it.
+//! The sleep of the server (DEBUG SLEEP, DEBUG PAUSE-AFTER-FORK): its threads wait for the thread that has begun it.
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use std::convert::Infallible;
@@ -13,20 +12,20 @@ pub struct Alarm {
 #[derive(Clone)]
 pub struct Slumber(Receiver<Infallible>);
 
-/// Begins one.
+/// Begins a sleep.
 pub fn begin() -> (Alarm, Slumber) {
     let (open, end) = bounded(0);
     (Alarm { _open: open }, Slumber(end))
 }
 
 impl Slumber {
-    /// Returns when it has ended.
+    /// Waits until the sleep has ended.
     pub fn wait(&self) {
         // Nothing is ever sent: the other side ends.
         let _ = self.0.recv();
     }
 
-    /// Whether it goes on.
+    /// Returns whether the sleep lasts.
     pub fn goes_on(&self) -> bool {
         self.0.try_recv() == Err(TryRecvError::Empty)
     }

@@ -1,7 +1,7 @@
 //! Moments of the change log whose offset in the stream is wanted, as snapshots begin there.
 //!
-//! Who begins a snapshot notes the log's length under all locks. The thread that frames the log stops there before it
-//! goes on, and notes the stream's offset.
+//! The thread that begins a snapshot records the log's length under all locks. The thread that frames the log stops
+//! there before it continues, and records the stream's offset.
 
 use engine::Engine;
 use engine::keyspace::record::LogUser;
@@ -11,23 +11,23 @@ use replication::ids::ReplicationId;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// Such a moment. What the stream has after it is kept for as long as this is held.
+/// Such a moment. The stream after it is retained for as long as this is held.
 #[derive(Debug)]
 pub struct StreamStop {
     log: u64,
-    /// The history that the stream is of then.
+    /// History that the stream is of then.
     pub history: ReplicationId,
     offset: OnceLock<u64>,
 }
 
 impl StreamStop {
-    /// The stream's offset then, once that is known.
+    /// Returns the stream's offset then, once that is known.
     pub fn offset(&self) -> Option<u64> {
         self.offset.get().copied()
     }
 }
 
-/// All of them.
+/// All stops.
 #[derive(Default)]
 pub struct StreamStops {
     state: Mutex<Stops>,
@@ -35,15 +35,15 @@ pub struct StreamStops {
 
 #[derive(Default)]
 struct Stops {
-    /// To come, by the log's length.
+    /// Stops ahead, by the log's length.
     ahead: VecDeque<Arc<StreamStop>>,
     passed: Vec<Weak<StreamStop>>,
-    /// One that was opened in such a moment, as there was none yet.
+    /// Reader that was opened in such a moment, as there was none yet.
     reader: Option<LogReader>,
 }
 
 impl StreamStops {
-    /// A snapshot is of this moment: all locks are held. `opens_reader`: the stream begins with it.
+    /// Records a snapshot's moment: all locks are held. `opens_reader`: the stream begins with it.
     pub fn note(&self, engine: &Engine, opens_reader: bool) -> Arc<StreamStop> {
         let mut state = self.state.lock();
         let log = engine.change_log();
@@ -57,33 +57,33 @@ impl StreamStops {
         stop
     }
 
-    /// The same if there is a stream already.
+    /// Records the moment if there is a stream already.
     pub fn mark(&self, engine: &Engine) -> Option<Arc<StreamStop>> {
         engine.is_logged_for(LogUser::Replicas).then(|| self.note(engine, false))
     }
 
-    /// The reader that was opened.
+    /// Takes the reader that was opened.
     pub fn take_reader(&self) -> Option<LogReader> {
         self.state.lock().reader.take()
     }
 
-    /// The first stop that is at or after `from`, if it is at or before `until`. Those before are forgotten.
+    /// Returns the first stop that is at or after `from`, if it is at or before `until`. Earlier ones are dropped.
     pub fn next(&self, from: u64, until: u64) -> Option<u64> {
         let mut state = self.state.lock();
         while state.ahead.pop_front_if(|stop| stop.log < from).is_some() {}
         state.ahead.front().map(|stop| stop.log).filter(|stop| *stop <= until)
     }
 
-    /// The first one has been reached, at this offset of the stream.
+    /// Records that the first stop has been reached, at this offset of the stream.
     pub fn pass(&self, offset: u64) {
         let mut state = self.state.lock();
         let Some(stop) = state.ahead.pop_front() else { return };
-        // Nobody else sets it.
+        // No other call sets it.
         let _ = stop.offset.set(offset);
         state.passed.push(Arc::downgrade(&stop));
     }
 
-    /// The first offset that is still needed by a holder of a stop the stream from.
+    /// Returns the first offset from which a holder of a stop still needs the stream.
     pub fn first_needed(&self) -> Option<u64> {
         let mut state = self.state.lock();
         state.passed.retain(|stop| stop.strong_count() > 0);

@@ -1,26 +1,26 @@
-//! What other threads tell a thread that waits in a poll.
+//! Messages of other threads to a thread that waits in a poll.
 //!
-//! The thread says that it is about to sleep and then looks once more for work; who has some puts it down first and
-//! then looks whether the thread sleeps. So no work is missed, and a thread that is awake costs who has work one look.
+//! The thread sets that it is about to sleep and then looks once more for work; a thread with work posts it first and
+//! then looks whether the thread sleeps. So no work is missed, and a thread that is awake costs the other one a look.
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// Whether the thread is to be woken, and for what.
+/// States: whether the thread is to be woken, and for which work.
 const AWAKE: u8 = 0;
-/// For a message, and for what cannot wait.
+/// The thread is woken for messages, and for work that cannot wait.
 const RESTS: u8 = 1;
-/// For anything.
+/// The thread is woken for any work.
 const SLEEPS: u8 = 2;
 
-/// The way to that thread, and its own end of it.
+/// The way to that thread, and the thread's end of it.
 pub struct ThreadInbox<M> {
     messages: Sender<M>,
     inbox: Receiver<M>,
     waker: OnceLock<Waker>,
-    /// Whether it sleeps or rests, or is about to.
+    /// Whether the thread sleeps or rests, or is about to.
     state: AtomicU8,
 }
 
@@ -32,9 +32,9 @@ impl<M> Default for ThreadInbox<M> {
 }
 
 impl<M> ThreadInbox<M> {
-    /// Tells the thread something, and wakes it.
+    /// Sends the thread a message, and wakes it.
     pub fn post(&self, message: M) {
-        // The receiver lies beside the sender.
+        // The receiver is in the same struct as the sender.
         let _ = self.messages.send(message);
         self.rouse();
     }
@@ -55,32 +55,32 @@ impl<M> ThreadInbox<M> {
         }
     }
 
-    /// Whether there is a message.
+    /// Returns whether there is a message.
     pub fn has_messages(&self) -> bool {
         !self.inbox.is_empty()
     }
 
-    /// The next message, for the thread itself.
+    /// Takes the next message, for the thread itself.
     pub fn take(&self) -> Option<M> {
         self.inbox.try_recv().ok()
     }
 
-    /// The thread's own waker; once.
+    /// Sets the thread's own waker; once.
     pub fn set_waker(&self, waker: Waker) {
         assert!(self.waker.set(waker).is_ok(), "the waker is set once");
     }
 
-    /// The thread is about to sleep, and looks once more for work after this.
+    /// Marks the thread as about to sleep; it looks once more for work after this.
     pub fn begin_sleep(&self) {
         self.state.store(SLEEPS, SeqCst);
     }
 
-    /// The same, but what can wait does not end it.
+    /// Marks the thread as about to rest: work that can wait does not end the rest.
     pub fn begin_rest(&self) {
         self.state.store(RESTS, SeqCst);
     }
 
-    /// It is awake.
+    /// Marks the thread as awake.
     pub fn end_sleep(&self) {
         self.state.store(AWAKE, SeqCst);
     }
@@ -92,7 +92,7 @@ mod tests {
     use mio::{Events, Poll, Token};
     use std::time::Duration;
 
-    /// How many of these a thread counts that wakes up for each, or for none.
+    /// Number of messages that a thread counts, which wakes up for each, or for none.
     const MESSAGES: u32 = 20_000;
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
             while next < MESSAGES {
                 inbox.begin_sleep();
                 if !inbox.has_messages() {
-                    // Far longer than it takes: who posts has to wake it.
+                    // The time is far longer than a wake-up takes: the thread that posts has to wake the other one.
                     poll.poll(&mut events, Some(Duration::from_secs(20))).expect("to wait");
                     assert!(!events.is_empty(), "nobody has woken it");
                 }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A message is put in before its ring. A thread that wants to end hears, looks whether it has anything to do, and
-//! detaches only if nobody has rung since: so each message is seen by the thread that is there or starts another one,
-//! and of those that ring for a worker without a thread one starts it.
+//! detaches only if no other thread has rung since: so each message is seen by the worker's thread or starts another
+//! one, and one of several threads that ring for a worker without a thread starts it.
 
 use std::sync::atomic::{AtomicU8, Ordering::AcqRel, Ordering::Acquire};
 
@@ -17,7 +17,7 @@ const LISTENS: u8 = 0;
 const WOKEN: u8 = 1;
 const ENDED: u8 = 2;
 
-/// What who rings has to do.
+/// The task of a thread that rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ring {
     /// Nothing: the worker has not looked since it was woken.
@@ -33,12 +33,12 @@ pub enum Ring {
 pub struct WakeState(AtomicU8);
 
 impl WakeState {
-    /// Of a worker without a thread.
+    /// Creates the state of a worker without a thread.
     pub fn ended() -> WakeState {
         WakeState(AtomicU8::new(ENDED))
     }
 
-    /// There is something for the worker.
+    /// Rings for the worker, which has something to do.
     pub fn ring(&self) -> Ring {
         match self.0.swap(WOKEN, AcqRel) {
             LISTENS => Ring::Wake,
@@ -47,22 +47,23 @@ impl WakeState {
         }
     }
 
-    /// Called by the worker before it looks: for what comes later it is woken anew.
+    /// Called by the worker before it looks: for later work it is woken anew.
     pub fn hear(&self) {
         self.0.swap(LISTENS, AcqRel);
     }
 
-    /// The worker has looked and has nothing to do. True if nobody has rung since it heard: its thread is to end.
+    /// Detaches the thread of a worker that has looked and has nothing to do. True if no other thread has rung since it
+    /// heard: the thread is to end.
     pub fn detach(&self) -> bool {
         self.0.compare_exchange(LISTENS, ENDED, AcqRel, Acquire).is_ok()
     }
 
-    /// No thread could be started: the next one that rings tries again.
+    /// Records that no thread could be started: the next ring retries it.
     pub fn fail(&self) {
         self.0.swap(ENDED, AcqRel);
     }
 
-    /// Whether the worker has no thread.
+    /// Returns whether the worker has no thread.
     pub fn has_ended(&self) -> bool {
         self.0.load(Acquire) == ENDED
     }
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!(state.ring(), Ring::Start);
     }
 
-    /// Takes what is there until there is nothing for a moment, then leaves.
+    /// Takes work until there is none for a moment, then leaves.
     fn work(state: &WakeState, queue: &AtomicUsize, taken: &AtomicUsize) {
         loop {
             state.hear();
@@ -122,7 +123,7 @@ mod tests {
         assert!(all.0.has_ended());
     }
 
-    /// What the thread of a worker does next.
+    /// The next step of a worker's thread.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Step {
         Hear,
@@ -131,12 +132,12 @@ mod tests {
         Ended,
     }
 
-    /// Threads that send a message each, and those of the worker: all steps that they take, one at a time.
+    /// Threads that send a message each, and threads of the worker: all steps that they take, one at a time.
     struct Interleaving {
         state: WakeState,
         waiting: usize,
         taken: usize,
-        /// How many of the two steps of sending each has done.
+        /// Number of the two steps of sending that each has done.
         senders: Vec<usize>,
         threads: Vec<Step>,
     }

@@ -1,4 +1,4 @@
-//! What others know of one worker, whether it has a thread or not.
+//! The state of one worker that others see, whether it has a thread or not.
 
 use crate::workers::mailbox::{Inbox, Mailbox};
 use engine::locks::sync::Mutex;
@@ -6,37 +6,37 @@ use mio::Poll;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-/// The place of one worker.
+/// The slot of one worker.
 #[derive(Default)]
 pub struct WorkerSlot {
-    /// From the first time on that there is such a worker.
+    /// Mailbox, from the first time on that there is such a worker.
     pub mailbox: OnceLock<Mailbox>,
-    /// What its thread needs, while it has none.
+    /// Poll and inbox for its thread, while it has none.
     parts: Mutex<Option<(Poll, Inbox)>>,
-    /// Its connections, for spreading new ones.
+    /// Number of its connections, for spreading new ones.
     pub load: AtomicUsize,
-    /// Whether it keeps replies until the log is durable; it writes that itself.
+    /// Whether it holds replies until the log is durable; the worker sets that itself.
     pub awaits_durability: AtomicBool,
 }
 
 impl WorkerSlot {
-    /// Whether a thread is there, or is about to be.
+    /// Returns whether a thread is there, or is about to be.
     pub fn is_running(&self) -> bool {
         self.mailbox.get().is_some_and(|mailbox| !mailbox.wake_state().has_ended())
     }
 
-    /// Keeps what a thread for the worker needs.
+    /// Stores the parts for the worker's next thread.
     pub fn put(&self, poll: Poll, inbox: Inbox) {
         *self.parts.lock() = Some((poll, inbox));
     }
 
-    /// Takes what a thread for the worker needs.
+    /// Takes the parts for the worker's next thread.
     pub fn take(&self) -> Option<(Poll, Inbox)> {
         self.parts.lock().take()
     }
 
-    /// A thread has nothing to do any more: puts down what it has, if there is nothing for the worker. Otherwise it
-    /// gets it back and goes on.
+    /// Stores the parts of a thread that has nothing to do any more, if there is nothing for the worker. Otherwise the
+    /// thread gets them back and continues.
     pub fn detach(&self, poll: Poll, inbox: Inbox) -> Option<(Poll, Inbox)> {
         self.put(poll, inbox);
         if self.mailbox.get().is_some_and(|mailbox| mailbox.wake_state().detach()) {

@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands of ACL.
 
 use crate::core::acl_catalog::CATEGORIES;
 use crate::core::acl_catalog::{Catalog, category_named, rule_context};
@@ -24,7 +24,7 @@ const ANYBODY: Flags = NO_SCRIPT.and(LOADING).and(STALE);
 const ADMINS: Flags = ANYBODY.and(ADMIN);
 const TO_ALL: &[&str] = &["request_policy:all_nodes", "response_policy:all_succeeded"];
 
-/// A subcommand whose cost is that of passing over what it shows.
+/// Creates a subcommand whose cost is the cost of iterating over its reply.
 const fn sub(name: &'static str, arity: i32, flags: Flags, run: crate::core::command::Handler) -> Command {
     Command { name, group: Group::Server, since: "6.0.0", arity, flags, run, ..Command::DEFAULT }
 }
@@ -150,13 +150,13 @@ fn cat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// More arguments than the subcommand takes.
+/// Returns the error for more arguments than the subcommand takes.
 pub(super) fn wrong_use(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::of(engine::before_nul(&args[1])), "ACL")
 }
 
-/// Commands admitted before do not begin any more, and connections end that have lost their rights. True if `own`
-/// is the client of one of them, which is left to the caller.
+/// Makes a change effective: commands admitted before do not begin any more, and connections end that have lost their
+/// rights. True if `own` is the client of one of them, which is left to the caller.
 pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>, own: Option<&ClientInfo>) -> bool {
     engine.persistence_status().begin_epoch();
     let ends_own = lasting_rights::end_connections(engine, &changes, own);
@@ -164,7 +164,7 @@ pub(crate) fn follow(engine: &Engine, changes: Vec<UserChange>, own: Option<&Cli
     ends_own
 }
 
-/// Replies when the change holds everywhere.
+/// Replies when the change is effective everywhere.
 pub(super) fn changed(cx: &mut Context<'_>, changes: Vec<UserChange>) {
     let ends = follow(cx.engine, changes, Some(&cx.session.info));
     Settle::then_reply(cx, None, ends);
@@ -229,7 +229,8 @@ fn getuser(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rules of the user's quota, and what is used of each: of those that time brings back, in the present second.
+/// Returns the rules of the user's quota, and the used part of each: of quotas that time restores, the part in the
+/// present second.
 fn quota_used(user: &User, now: SteadyUs) -> Vec<(Vec<u8>, u64)> {
     let (quota, usage) = (user.quota(), user.usage());
     let left = usage.left(quota, now);
@@ -271,7 +272,7 @@ fn whoami(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bits of a password, unless it is said how many.
+/// Bits of a password, unless the client gives a number.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4096;
 

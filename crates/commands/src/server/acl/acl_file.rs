@@ -12,13 +12,13 @@ use engine::config::{Directive, os_message};
 use engine::{Engine, Error, Word};
 use std::fmt::Write;
 
-/// The path of the file, if users are kept in one.
+/// Returns the path of the file, if users are stored in one.
 fn file_name(engine: &Engine) -> Result<Vec<u8>, Error> {
     let file = engine.config().snapshot().text(Directive::ACLFILE).to_vec();
     if file.is_empty() { Err(Error::NoAclFile) } else { Ok(file) }
 }
 
-/// The disk may be slow: another thread waits for it.
+/// Writes the file on another thread, since the disk may be slow.
 pub(super) fn save(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let file = file_name(cx.engine)?;
     if let Some(waiting) = cx.wait_elsewhere(args) {
@@ -43,10 +43,10 @@ fn write_file(engine: &Engine, file: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// Reads the ACL file. With anything wrong in it the users stay as they are.
+/// Reads the ACL file. If it has any error the users stay as they are.
 ///
 /// # Errors
-/// What is wrong, of all lines.
+/// The errors of all lines.
 pub fn load(engine: &Engine) -> Result<Vec<UserChange>, Error> {
     let file = file_name(engine)?;
     let shown = String::from_utf8_lossy(&file);
@@ -76,7 +76,7 @@ fn trim<'t>(text: &'t [u8], white: &[u8]) -> &'t [u8] {
     &text[start..=end]
 }
 
-/// One line, which is not empty; `place`: the file and the line's number.
+/// Reads one line, which is not empty; `place`: the file and the line's number.
 fn read_line(
     line: &[u8],
     place: &str,
@@ -115,7 +115,7 @@ fn read_rules(name: &[u8], rules: &[Vec<u8>], place: &str, context: RuleContext<
                 let rule = String::from_utf8_lossy(rule);
                 let _ = write!(errors, "{place}: Error in applying operation '{rule}': {error}. ");
             }
-            // What is wrong may be a secret, and what comes after it may be wrong because of it.
+            // The faulty word may be a secret, and later words may be faulty because of it.
             Err(error) if !std::mem::replace(&mut is_told, true) => _ = write!(errors, "{place}: {error}. "),
             Err(_) => {}
         }
@@ -126,7 +126,7 @@ fn read_rules(name: &[u8], rules: &[Vec<u8>], place: &str, context: RuleContext<
 /// Checks a `user` line of a configuration, given as words. A command that does not exist is found at the start.
 ///
 /// # Errors
-/// The word that is wrong, and why.
+/// The faulty word, and the reason.
 pub fn check_declaration(words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<(), (usize, String)> {
     let context = RuleContext { catalog: Catalog::get(), all_channels: false };
     if earlier.iter().any(|known| known.get(1) == words.get(1)) {
@@ -144,7 +144,7 @@ pub fn check_declaration(words: &[Vec<u8>], earlier: &[Vec<Vec<u8>>]) -> Result<
     Ok(())
 }
 
-/// The users that a server starts with: those of `user` lines, or those of the ACL file.
+/// Sets the users that a server starts with: the users of `user` lines, or of the ACL file.
 ///
 /// # Errors
 /// The last line of the log.

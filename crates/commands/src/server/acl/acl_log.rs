@@ -1,11 +1,11 @@
-//! ACL LOG: what was refused.
+//! ACL LOG: the refused commands and logins.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
 use crate::server::acl::acl_commands::wrong_use;
 use engine::Error;
 
-/// Entries that are shown unless it is said how many.
+/// Entries that are shown unless the client gives a number.
 const SHOWN: i64 = 10;
 
 pub fn log(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

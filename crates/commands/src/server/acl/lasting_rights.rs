@@ -2,12 +2,12 @@
 //!
 //! | connection | needs | is looked at by |
 //! |---|---|---|
-//! | any | its user | who changes users, by the list of clients |
-//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | the same, and the thread that takes it in |
+//! | any | its user | the thread that changes users, by the list of clients |
+//! | replica, source of slots | the right to PSYNC, SYNC or CLUSTER SYNCSLOTS | that thread, and the next one |
 //! | subscriber | the right to each channel | its worker |
 //! | monitor | the right to MONITOR | its worker |
 //!
-//! A change of users is in place before the list is looked through, and a connection is on the list as what it is
+//! A change of users is in place before the list is iterated over, and a connection is on the list in its new role
 //! before its new thread looks at the users: one of the two sees the other. Subscribers and monitors stay with their
 //! workers.
 
@@ -23,7 +23,7 @@ use engine::clients::registry::ClientInfo;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether this is the change of a client's user; None: the default one.
+/// Returns whether this is the change of a client's user; None: the default one.
 fn is_of(change: &UserChange, user: Option<&User>) -> bool {
     user.map_or_else(|| change.old.name() == DEFAULT_USER, |user| user.is_same(&change.old))
 }
@@ -33,13 +33,13 @@ fn may_run(user: &User, full_name: &str) -> bool {
     number.is_some_and(|number| user.selectors().iter().any(|selector| selector.allows_command(number.id, None)))
 }
 
-/// Whether a client that is another server may go on as this user.
+/// Returns whether a client that is another server may continue as this user.
 fn keeps_command(client: &ClientInfo, user: &User) -> bool {
     client.lasting_command().is_none_or(|command| user.is_unrestricted() || may_run(user, command))
 }
 
-/// Ends all connections, whichever thread serves them, whose users are gone or may not do any more what the
-/// connection goes on with. True if `own` is the client of one of them, which is left to the caller.
+/// Ends all connections, whichever thread serves them, whose users are gone or have lost the right to the connection's
+/// lasting command. True if `own` is the client of one of them, which is left to the caller.
 pub(super) fn end_connections(engine: &Engine, changes: &[UserChange], own: Option<&ClientInfo>) -> bool {
     if changes.is_empty() {
         return false;
@@ -59,8 +59,8 @@ pub(super) fn end_connections(engine: &Engine, changes: &[UserChange], own: Opti
     own.is_some_and(is_hit)
 }
 
-/// Whether a client that is another server may be taken in by the thread that serves it from now on: it was not
-/// ended on its way, and its user may still do what it goes on with.
+/// Returns whether the thread that serves a client which is another server may take it in: it was not ended on its way,
+/// and its user still has the right to its lasting command.
 pub fn may_be_taken_in(engine: &Engine, client: &ClientInfo) -> bool {
     let (context, user) = (rule_context(engine), client.user());
     let present = match &user {
@@ -70,8 +70,8 @@ pub fn may_be_taken_in(engine: &Engine, client: &ClientInfo) -> bool {
     !client.has_ended() && present.is_some_and(|user| keeps_command(client, &user))
 }
 
-/// Whether the user that a client has just become was removed meanwhile: the thread that removed it may have looked at
-/// the client before.
+/// Returns whether the user that a client has just become was removed meanwhile: the thread that removed it may have
+/// looked at the client before.
 pub fn is_user_gone(engine: &Engine, session: &Session) -> bool {
     let is_there = |user: &User| {
         let present = engine.users().get(user.name(), rule_context(engine));
@@ -80,8 +80,8 @@ pub fn is_user_gone(engine: &Engine, session: &Session) -> bool {
     session.identity.user().is_some_and(|user| !is_there(user))
 }
 
-/// Whether a change of users ends the connection of a subscriber or monitor: its user may listen to less than before,
-/// and not to all that the client listens to.
+/// Returns whether a change of users ends the connection of a subscriber or monitor: its user may listen to less than
+/// before, and not to all that the client listens to.
 pub fn end_listening(session: &Session, change: &UserChange) -> bool {
     let Some(new) = change.new.as_ref().filter(|_| is_of(change, session.info.user().as_deref())) else { return false };
     if session.info.monitor.load(Relaxed) && !may_run(new, "monitor") {

@@ -1,8 +1,8 @@
-//! ACL: users and what they may do.
+//! ACL: users and their rights.
 //!
-//! The users themselves, and what rules mean, are the engine's ([`engine::acl`]); here are the commands, the file that
-//! users are kept in, and the start. What has changed holds for every command that begins after the reply: no other
-//! one is under way then that was let in before.
+//! The users themselves, and the meaning of rules, are the engine's ([`engine::acl`]); here are the commands, the file
+//! of users, and the start. A change holds for every command that begins after the reply: no other one that was
+//! admitted before is under way then.
 
 mod acl_commands;
 pub mod acl_file;
@@ -16,7 +16,7 @@ pub(crate) use acl_commands::follow;
 use engine::Engine;
 use engine::acl::user::User;
 
-/// All users as lines of a file, without the word `user`, in the order of their names.
+/// Returns all users as lines of a file, without the word `user`, in the order of their names.
 pub(crate) fn lines(engine: &Engine) -> impl Iterator<Item = Vec<u8>> {
     let users = engine.users().all(crate::core::acl_catalog::rule_context(engine));
     users.into_iter().map(|user| line(&user))

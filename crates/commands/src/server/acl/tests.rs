@@ -1,9 +1,9 @@
-//! Users through the commands: what rules make of them, and what they may do then.
+//! Users through the commands: the effect of rules, and the rights that follow.
 
 use crate::core::session::Session;
 use crate::testing::Client;
 
-/// A client of the same engine, logged in as a user with these rules and the password `p`.
+/// Returns a client of the same engine, logged in as a user with these rules and the password `p`.
 fn with_rules(rules: &str) -> Client {
     let mut client = Client::new();
     let rules = format!("on >p {rules}");
@@ -238,7 +238,7 @@ fn keys_of_a_prefix_do_not_grow_while_they_take_too_much() {
     let mut admin = Client::new();
     admin.is("ACL SETUSER u on nopass ~* +@all quota:memory:cache:=1kb", "+OK");
     let engine = admin.shared_engine().clone();
-    // So often that all keys are looked at, however long that takes.
+    // The loop is long enough for all keys to be looked at, however long that takes.
     let measure = || (0..100).for_each(|_| engine.measure_prefixes());
     let mut user = admin.beside();
     user.is("AUTH u x", "+OK").is("SET other v", "+OK").is("SET cache:s v", "+OK");

@@ -8,7 +8,7 @@ use engine::time::UnixMs;
 use engine::{Engine, Error, Word};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What one option asks of a client.
+/// Condition of one option on a client.
 #[derive(Debug)]
 enum Condition {
     Ids(Vec<u64>),
@@ -29,14 +29,14 @@ enum Condition {
     Idle(i64),
 }
 
-/// What a client is to the server.
+/// Role of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Normal,
     Primary,
     Replica,
     PubSub,
-    /// The other end of a migration of slots, which nobody can ask for.
+    /// The other end of a migration of slots, which no option names.
     Migration,
 }
 
@@ -55,9 +55,9 @@ impl Kind {
 /// Conditions on clients, of which all must hold.
 #[derive(Debug, Default)]
 pub struct Filter {
-    /// Each with whether it must not hold.
+    /// Conditions, each with whether it must not hold.
     conditions: Vec<(bool, Condition)>,
-    /// Leave out the client that asks.
+    /// Whether to leave out the client that asks.
     pub skip_me: bool,
 }
 
@@ -99,7 +99,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Of an option that is given several times the last one counts, but IDs come together.
+    /// Adds an option. The last one of several counts, but IDs are joined.
     fn add(&mut self, negated: bool, condition: Condition) {
         let same = |known: &&mut (bool, Condition)| {
             known.0 == negated && std::mem::discriminant(&known.1) == std::mem::discriminant(&condition)
@@ -111,14 +111,14 @@ impl Filter {
         }
     }
 
-    /// Whether the client is one of those asked for; `me`: id of the client that asks.
+    /// Returns whether the client matches; `me`: id of the client that asks.
     pub fn admits(&self, client: &ClientInfo, me: u64, now_ms: UnixMs) -> bool {
         !(self.skip_me && client.id == me)
             && self.conditions.iter().all(|(negated, condition)| condition.holds(client, now_ms) != *negated)
     }
 }
 
-/// The numbers after `ID`, up to the first word that is none.
+/// Parses the numbers after `ID`, up to the first word that is none.
 fn parse_ids(args: &Args<'_>, index: &mut usize) -> Result<Vec<u64>, Error> {
     let mut ids = Vec::new();
     *index += 1;
@@ -183,7 +183,7 @@ fn parse_condition(negated: bool, word: &[u8], value: &[u8], engine: &Engine) ->
 impl Condition {
     fn holds(&self, client: &ClientInfo, now_ms: UnixMs) -> bool {
         let has_letters = |text: &str, letters: &[u8]| letters.iter().all(|letter| text.as_bytes().contains(letter));
-        // Who has not said it has none, which is not the empty one.
+        // A client that has not set the text has none, which is not the empty one.
         let is_text = |asked: &[u8], said: &[u8]| !said.is_empty() && asked == said;
         match self {
             Condition::Ids(ids) => ids.contains(&client.id),

@@ -1,7 +1,7 @@
-//! CLIENT PAUSE and CLIENT UNPAUSE, and whose commands wait in between.
+//! CLIENT PAUSE and CLIENT UNPAUSE, and the commands that wait in between.
 //!
-//! A command that has to wait goes back to the front of its connection's queue, and is tried again when the pause is
-//! over or was lifted: [`admission`](crate::core::admission) decides. What will be refused is refused at once. The
+//! A command that has to wait goes back to the front of its connection's queue, and is retried when the pause has ended
+//! or was lifted: [`admission`](crate::core::admission) decides. A command that will be refused is refused at once. The
 //! pause itself is the engine's ([`engine::status::pause`]).
 
 use crate::core::admission::Settle;
@@ -16,7 +16,7 @@ pub(crate) fn pause(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
         4 if args.is(3, "write") => Paused::Writes,
         4 if args.is(3, "all") => Paused::All,
         4 => return Err(Error::ClientPauseMode),
-        // Words too many are not looked at, and neither is the mode before them.
+        // Words too many are ignored, and so is the mode before them.
         _ => Paused::All,
     };
     let until = cx.deadline_ms(&args[2])?.unwrap_or(cx.steady_now());
@@ -26,7 +26,7 @@ pub(crate) fn pause(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     Ok(())
 }
 
-/// The reply comes when those that have waited have run: what is asked next may be of them.
+/// Replies when the commands that have waited have run: the next request may be about them.
 pub(crate) fn unpause(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.end_pause();
     cx.engine.host().pause_changed();
@@ -38,7 +38,7 @@ pub(crate) fn unpause(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Workers that let clients go on.
+/// Workers that resume their clients.
 struct Unpause(Others);
 
 impl Piecewise for Unpause {
@@ -64,7 +64,7 @@ mod tests {
     use crate::testing::Client;
     use engine::Engine;
 
-    /// Whether the command would wait for the end of the pause.
+    /// Returns whether the command would wait for the end of the pause.
     fn waits(engine: &Engine, client: &Client, session: &mut Session, words: &[&str]) -> bool {
         let args: Args<'_> = words.iter().map(|word| word.as_bytes()).collect();
         let prepared = dispatch::prepare(engine, &args);

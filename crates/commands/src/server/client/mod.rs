@@ -1,8 +1,8 @@
-//! CLIENT: what the server knows of its clients, and what a client says of itself.
+//! CLIENT: the server's data about its clients, and clients' settings for themselves.
 //!
 //! The container and its subcommands are here; `client_list.rs` writes a client as a line and picks clients by filters,
-//! `client_pause.rs` keeps commands from running for a while. In: the registry of clients and the session. Out: lines,
-//! flags of sessions, and the ends of connections. It knows nothing of sockets.
+//! `client_pause.rs` prevents commands from running for a while. In: the registry of clients and the session. Out:
+//! lines, flags of sessions, and the ends of connections. It knows nothing of sockets.
 
 pub mod client_list;
 pub mod client_pause;
@@ -302,7 +302,7 @@ fn set_info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Capabilities that nothing here knows may come from a client of a newer server.
+/// Sets the capabilities that are known; others may come from a client of a newer server.
 fn capa(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if (2..args.len()).any(|index| args.is(index, "redirect")) {
         cx.session.info.redirects.store(true, Relaxed);
@@ -347,7 +347,7 @@ fn no_touch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The dispatcher takes the replies back.
+/// Sets the mode of replies; the dispatcher drops them.
 fn reply(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.is(2, "on") {
         cx.session.replies = Replies::On;
@@ -381,7 +381,7 @@ fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A list of clients that shows what they had asked for before, and of replicas what they were sent of that.
+/// A list of clients that includes their earlier requests, and for replicas the bytes that they were sent of these.
 struct List {
     filter: Filter,
     others: Others,
@@ -426,7 +426,7 @@ fn kill(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A client is gone from the lists at once; its worker closes the connection when it comes to it.
+/// Removes a client from the lists at once; its worker closes the connection later.
 fn end(cx: &mut Context<'_>, client: &ClientInfo) {
     if client.id == cx.session.info.id {
         cx.flow = Flow::Close;

@@ -1,11 +1,11 @@
-//! COMMAND DOCS: what people and their tools are told of commands, read off the entries.
+//! COMMAND DOCS: the descriptions of commands for people and their tools, read off the entries.
 //!
 //! ```text
 //! name -> summary, since, group, complexity, doc_flags, deprecated_since, replaced_by, history, arguments, subcommands
 //! ```
 //!
-//! Fields that have nothing to say are left out. A container's subcommands are a map of the same kind, by full name.
-//! The fixture holds what Valkey answers, one command a line; the stage `clients` of CI asks a running Valkey as well.
+//! Empty fields are left out. A container's subcommands are a map of the same kind, by full name. The fixture holds
+//! Valkey's replies, one command a line; the stage `clients` of CI compares with a running Valkey as well.
 
 use crate::core::args::Args;
 use crate::core::command::CommandEntry;
@@ -17,7 +17,7 @@ use crate::server::command::syntax::{parse, write_texts};
 use engine::Error;
 use resp::Reply;
 
-/// The handler of COMMAND DOCS. Names that no command has are passed over.
+/// Handles COMMAND DOCS. Unknown names are skipped.
 pub fn docs(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() == 2 {
         cx.reply.map(CommandTable::get().len());
@@ -37,7 +37,7 @@ fn write_pair(reply: &mut Reply, entry: &CommandEntry) {
 
 fn write(reply: &mut Reply, entry: &CommandEntry) {
     let command = entry.command;
-    // That every entry's syntax can be read is tested.
+    // A test checks that every entry's syntax can be read.
     let arguments = parse(command.syntax).unwrap_or_default();
     let texts = [
         ("summary", Some(command.summary)),
@@ -119,7 +119,7 @@ pub(super) const OWN: &[&str] = &[
     "hotkeys|stop",
 ];
 
-/// What to do about a command that the fixtures do not have.
+/// Returns advice about a command that the fixtures do not have.
 #[cfg(test)]
 pub(super) fn unknown_to_valkey(name: &str) -> String {
     format!("{name} is no command of Valkey: mend its name, or put it into OWN of server/command/command_docs.rs")
@@ -133,8 +133,8 @@ mod tests {
     use resp::reply_value::{Decoder, Value};
     use std::collections::HashMap;
 
-    /// Of every command: its name, its syntax in the notation of the entries, and what Valkey 9.1.2 (Redis 8 for
-    /// what that lacks) answers to COMMAND DOCS, without subcommands, as JSON.
+    /// Every command's name, its syntax in the notation of the entries, and the reply of Valkey 9.1.2 (Redis 8 for
+    /// commands that it lacks) to COMMAND DOCS, without subcommands, as JSON.
     const REFERENCE: &str = include_str!("fixtures/docs.tsv");
 
     fn json(value: &Value) -> String {

@@ -1,8 +1,8 @@
-//! COMMAND: what the server tells of its commands, all of it read off their entries.
+//! COMMAND: the server's descriptions of its commands, all of them read off their entries.
 //!
 //! The container, INFO, LIST and GETKEYS are here; `command_docs.rs` answers DOCS, `syntax.rs` reads the notation of
-//! arguments in the entries, In: the table of commands. Out: replies. What
-//! Valkey answers lies in `fixtures/`, and tests compare every entry with it.
+//! arguments in the entries. In: the table of commands. Out: replies. Valkey's replies are in `fixtures/`, and tests
+//! compare every entry with them.
 
 pub(crate) mod command_docs;
 #[cfg(test)]
@@ -143,7 +143,7 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The command of a name, which may be that of a subcommand: `config|get`.
+/// Returns the command of a name, which may be a subcommand's: `config|get`.
 pub(crate) fn by_name(name: &[u8]) -> Option<&'static CommandEntry> {
     let mut parts = name.splitn(2, |byte| *byte == b'|');
     let entry = CommandTable::get().find(parts.next()?)?;
@@ -153,10 +153,10 @@ pub(crate) fn by_name(name: &[u8]) -> Option<&'static CommandEntry> {
     }
 }
 
-/// Flags that servers keep to themselves.
+/// Flags that servers do not show.
 const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS).and(MAY_REPLICATE);
 
-/// One element of COMMAND INFO.
+/// Writes one element of COMMAND INFO.
 fn describe(reply: &mut Reply, entry: &CommandEntry) {
     let command = entry.command;
     let legacy = Legacy::of(command);
@@ -273,7 +273,7 @@ impl Legacy {
         legacy
     }
 
-    /// Joins a range that goes on where the last one ended; others cannot be said in this form.
+    /// Joins a range that continues the last one; others cannot be expressed in this form.
     fn add(&mut self, first: i64, last: i64, step: i64, plain: bool) {
         if !plain || (self.first != 0 && self.last + 1 != first) {
             self.movable = true;
@@ -311,7 +311,7 @@ type Admits = Box<dyn Fn(&CommandEntry) -> bool>;
 fn filter(args: &Args<'_>) -> Result<Admits, Error> {
     let value = args[4].to_vec();
     Ok(match () {
-        // No command is a module's.
+        // No command belongs to a module.
         () if args.is(3, "module") => Box::new(|_| false),
         () if args.is(3, "aclcat") => {
             let category = CATEGORIES.into_iter().find(|name| name.as_bytes().eq_ignore_ascii_case(&value));
@@ -324,7 +324,7 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
     })
 }
 
-/// The keys of the command that begins at argument 2, each with its specification.
+/// Returns the keys of the command that begins at argument 2, each with its specification.
 fn keys_of(args: &Args<'_>) -> Result<(Args<'static>, CallKeys), Error> {
     let inner: Args<'_> = args.from(2).collect();
     let inner = inner.into_owned();
@@ -377,7 +377,7 @@ mod tests {
         text.split(between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
     }
 
-    /// A specification as the reference has it, but for the order of its flags.
+    /// Returns a specification as the reference has it, but for the order of its flags.
     fn spec_text(spec: &KeySpec) -> (BTreeSet<String>, String) {
         let flags = KeyFlags::NAMES.iter().filter(|(flag, _)| spec.flags.has(*flag));
         let begin = match spec.begin {

@@ -1,5 +1,5 @@
-//! Calls of all commands that have keys, made at random from their own syntax: whatever is said twice, left out or in
-//! another order, a command touches no other keys than it names, and brings nothing down.
+//! Calls of all commands that have keys, made at random from their own syntax: even if words are repeated, left out or
+//! in another order, a command touches no other keys than it names, and crashes nothing.
 
 use crate::CommandTable;
 use crate::core::command::CommandEntry;
@@ -36,7 +36,7 @@ fn fill(client: &mut Client) {
 struct Call<'r> {
     random: &'r mut Rng,
     words: Vec<String>,
-    /// How many keys were announced.
+    /// Number of keys that were announced.
     announced: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Call<'_> {
     }
 
     fn put_all(&mut self, arguments: &[Argument<'_>]) {
-        // What is optional may come in any order, and more than once.
+        // Optional arguments may come in any order, and more than once.
         let (mut optional, mut required): (Vec<_>, Vec<_>) = (Vec::new(), Vec::new());
         for argument in arguments {
             if argument.optional { optional.push(argument) } else { required.push(argument) }
@@ -102,7 +102,7 @@ impl Call<'_> {
         self.words.push(word.to_owned());
     }
 
-    /// Now and then a word is lost, comes twice, or is another one.
+    /// Removes, repeats or replaces a word now and then.
     fn spoil(&mut self, name_words: usize) {
         if self.words.len() > name_words && self.random.u8(..4) == 0 {
             let at = self.random.usize(name_words..self.words.len());

@@ -5,7 +5,7 @@
 //!
 //! name                   an argument of type string; `key` alone is of type key
 //! name:TYPE              of another type: int, double, pattern, time (an instant), key
-//! name:TYPE2             that belongs to key specification 2; keys count theirs from 0 if they do not say it
+//! name:TYPE2             that belongs to key specification 2; keys without a number count theirs from 0
 //! name=text              shown as `text`
 //! TOKEN                  a word to be typed as it is; "*" in quotes if it does not begin with a capital
 //! TOKEN=name             called so; else it has the token in small letters for a name
@@ -30,7 +30,7 @@ use std::borrow::Cow;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Argument<'s> {
     pub name: Cow<'s, str>,
-    /// What people are shown in its place.
+    /// Text that people are shown in its place.
     pub display: Option<&'s str>,
     pub kind: Kind<'s>,
     pub token: Option<&'s str>,
@@ -45,14 +45,14 @@ pub struct Argument<'s> {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Kind<'s> {
-    /// By the name of its type.
+    /// A value, with the name of its type.
     Value(&'static str),
     Token,
     Block(Vec<Argument<'s>>),
     OneOf(Vec<Argument<'s>>),
 }
 
-/// Not the notation, at this byte.
+/// The text is not in the notation, at this byte.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MalformedSyntax(pub usize);
 
@@ -66,12 +66,12 @@ pub fn parse(syntax: &str) -> Result<Vec<Argument<'_>>, MalformedSyntax> {
 struct Parser<'s> {
     text: &'s str,
     at: usize,
-    /// Key arguments so far.
+    /// Number of key arguments so far.
     keys: usize,
 }
 
 impl<'s> Parser<'s> {
-    /// Nodes up to a closing bracket or the end, and whether they are alternatives.
+    /// Parses nodes up to a closing bracket or the end. Returns them, and whether they are alternatives.
     fn nodes(&mut self) -> Result<(Vec<Argument<'s>>, bool), MalformedSyntax> {
         let (mut nodes, mut alternatives) = (Vec::new(), false);
         loop {
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
         Ok(node)
     }
 
-    /// A token, a value, or inside of brackets a group.
+    /// Parses a token, a value, or inside of brackets a group.
     fn core(&mut self, in_brackets: bool) -> Result<Argument<'s>, MalformedSyntax> {
         let token = self.token()?;
         if let Some(token) = token {
@@ -117,7 +117,7 @@ impl<'s> Parser<'s> {
                     let name = self.word(NAME_ENDS)?;
                     return Ok(Argument::new(name.into(), Kind::Token, Some(token)));
                 }
-                // What follows a word that stands without brackets may be an argument of its own.
+                // A value after a word that stands without brackets may be an argument of its own.
                 Some(b' ') if in_brackets || self.value_follows() => self.at += 1,
                 _ => return Ok(Argument::new(token.to_lowercase().into(), Kind::Token, Some(token))),
             }
@@ -132,7 +132,7 @@ impl<'s> Parser<'s> {
         self.value(name, token)
     }
 
-    /// The type and the shown text of a value.
+    /// Parses the type and the shown text of a value.
     fn value(&mut self, name: &'s str, token: Option<&'s str>) -> Result<Argument<'s>, MalformedSyntax> {
         let mut node = Argument::new(name.into(), Kind::Value("string"), token);
         let mut kind = if name == "key" { "key" } else { "string" };
@@ -162,7 +162,7 @@ impl<'s> Parser<'s> {
         Ok(node)
     }
 
-    /// A word that is to be typed, if one is next.
+    /// Parses a word that is to be typed, if one is next.
     fn token(&mut self) -> Result<Option<&'s str>, MalformedSyntax> {
         match self.peek() {
             Some(b'"') => {
@@ -176,7 +176,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// After a word and a blank: a value that belongs to the word, as everything in small letters does.
+    /// Returns whether a value follows a word and a blank: it belongs to the word, as everything in small letters does.
     fn value_follows(&self) -> bool {
         self.text.as_bytes().get(self.at + 1).is_some_and(u8::is_ascii_lowercase)
     }
@@ -224,7 +224,7 @@ impl<'s> Parser<'s> {
         Ok(())
     }
 
-    /// At least one byte, up to one of these or the end.
+    /// Parses at least one byte, up to one of these or the end.
     fn word(&mut self, ends: &[u8]) -> Result<&'s str, MalformedSyntax> {
         let rest = &self.text[self.at..];
         let len = rest.bytes().position(|byte| ends.contains(&byte)).unwrap_or(rest.len());
@@ -237,7 +237,7 @@ impl<'s> Parser<'s> {
 }
 
 const NAME_ENDS: &[u8] = b" :=.+@~{])|";
-/// Of a shown text or a version, which may contain colons and dots.
+/// Ends of a shown text or a version, which may contain colons and dots.
 const TEXT_ENDS: &[u8] = b" ~{@])|+";
 
 impl<'s> Argument<'s> {
@@ -257,7 +257,7 @@ impl<'s> Argument<'s> {
         }
     }
 
-    /// The node as COMMAND DOCS shows it.
+    /// Writes the node as COMMAND DOCS shows it.
     pub fn write(&self, reply: &mut Reply) {
         let (kind, children) = match &self.kind {
             Kind::Value(name) => (*name, None),
@@ -300,7 +300,7 @@ impl<'s> Argument<'s> {
     }
 }
 
-/// Names and texts of those fields that are there.
+/// Writes names and texts of the fields that are there.
 pub fn write_texts(reply: &mut Reply, fields: &[(&str, Option<&str>)]) {
     for (name, text) in fields {
         if let Some(text) = text {

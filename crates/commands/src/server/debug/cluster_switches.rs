@@ -1,4 +1,4 @@
-//! The DEBUG subcommands about the bus of a cluster. A server that is no node has no bus that they would change.
+//! The DEBUG subcommands about the bus of a cluster. A server that is no node has no bus for them to change.
 
 use super::switches::number;
 use crate::cluster::{change_debug, kill_links};
@@ -16,31 +16,31 @@ fn change(cx: &mut Context<'_>, change: impl FnOnce(&mut DebugSettings)) -> Resu
     Ok(())
 }
 
-/// The number of the packets that are not taken: -1 for none, -2 for all.
+/// Sets the type of the packets that are not taken: -1 for none, -2 for all.
 pub fn drop_packet_filter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = args.int(2)?;
     change(cx, |debug| debug.drop_packet_filter = filter)
 }
 
-/// Whether a packet that is not taken closes its link.
+/// Sets whether a packet that is not taken closes its link.
 pub fn close_link_on_packet_drop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let is_on = number(args) != 0;
     change(cx, |debug| debug.close_link_on_drop = is_on)
 }
 
-/// Whether no node is asked but when it is time.
+/// Sets whether nodes get a PING only when it is due.
 pub fn disable_random_ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let is_on = number(args) != 0;
     change(cx, |debug| debug.disable_random_ping = is_on)
 }
 
-/// Whether links that are lost stay so.
+/// Sets whether lost links stay lost.
 pub fn disable_reconnection(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let is_on = number(args) != 0;
     change(cx, |debug| debug.disable_reconnection = is_on)
 }
 
-/// Keeps migrations of slots from a step.
+/// Prevents a step of migrations of slots.
 pub fn slot_migration(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let is_on = resp::number::parse_i64(&args[3]).is_some_and(|number| number != 0);
     match () {

@@ -1,4 +1,4 @@
-//! The DEBUG subcommands that harm the server: they end it, in good order or not, keep it from working, or lose memory.
+//! The DEBUG subcommands that harm the server: they end it, in good order or not, block it, or lose memory.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -31,7 +31,7 @@ pub fn leak(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// No client is served in the meantime, whichever thread it has.
+/// Blocks all clients, whichever thread serves them.
 pub fn sleep(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let seconds = resp::number::parse_f64_clamped(&args[2]).unwrap_or(0.0).clamp(0.0, 3600.0);
     cx.keys.escalate()?;
@@ -51,7 +51,7 @@ pub fn restart(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     begin_anew(cx, args, true)
 }
 
-/// Begins the server anew, after so many milliseconds: in good order, with everything saved, or as after a crash.
+/// Restarts the server, after so many milliseconds: in good order, with everything saved, or as after a crash.
 fn begin_anew(cx: &mut Context<'_>, args: &Args<'_>, gracefully: bool) -> Result<(), Error> {
     let delay = args.get(2).map(|_| args.int(2)).transpose()?.unwrap_or(0).max(0) as u64;
     let host = cx.engine.host();

@@ -4,7 +4,7 @@
 //! The words are Valkey's, since tools look for them; the numbers are of the structures that are here:
 //!
 //! ```text
-//!   SDSLEN       obj_alloc  the entry: header, key, and the value if it lies inside    val_alloc  the value if it does not
+//!   SDSLEN       obj_alloc  the entry: header, key, and the value if it is inside    val_alloc  the value otherwise
 //!                avail      bytes that it may grow by where it is
 //!   HTSTATS-KEY  table size places in buckets; the children are the lines chained to buckets that were full
 //!   LISTPACK, QUICKLIST     go to the log, which is the standard output unless a file is configured
@@ -55,7 +55,7 @@ pub fn object(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Bytes of the value in a dump without compression; of collections, those of the elements and a length for each.
+/// Returns the bytes of the value in a dump without compression; of collections, the elements and a length for each.
 fn serialized_len(value: &Value<'_>) -> usize {
     let string = |len: usize| match len {
         0..64 => 1 + len,
@@ -148,7 +148,7 @@ fn shown(element: Item<'_>) -> String {
     }
 }
 
-/// All elements of a collection in the order in which they lie, fields and members before what belongs to them.
+/// Visits all elements of a collection in the order in which they are stored, fields and members before their values.
 fn each_element(value: &Value<'_>, see: &mut dyn FnMut(Item<'_>)) {
     if let Some(hash) = Hash::read(value) {
         return hash.visit(0, |field, value| {
@@ -219,7 +219,7 @@ pub fn string_lengths(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), E
     Ok(())
 }
 
-/// DEBUG STRUCTSIZE: `robj` is what a key and its value take up beside their bytes.
+/// DEBUG STRUCTSIZE: `robj` is the size of a key and its value beside their bytes.
 pub fn struct_sizes(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let object = size_of::<Object>();
     let header = structures::entry::HEADER;

@@ -1,7 +1,7 @@
-//! DEBUG DIGEST: a number for what a data set, or a value, is, so that two of them can be compared.
+//! DEBUG DIGEST: a number for the contents of a data set, or of a value, so that two of them can be compared.
 //!
-//! It is Valkey's, so that it can be compared with what other servers answer. A digest is 20 bytes, zero at first, and
-//! takes bytes in two ways:
+//! It is Valkey's, so that it can be compared with the replies of other servers. A digest is 20 bytes, zero at first,
+//! and takes bytes in two ways:
 //!
 //! ```text
 //! add(bytes)   digest ^= SHA1(bytes)                    the order does not matter: members, keys
@@ -29,7 +29,7 @@ use std::fmt;
 use structures::hash::View;
 use structures::stream::Id;
 
-/// Elements that one counts as of which digests are worked out.
+/// Elements that one element counts as when digests are computed.
 const DIGEST_STEPS: usize = 10;
 
 /// The digest of something.
@@ -47,7 +47,7 @@ impl Digest {
         self.0 = Sha1::digest(self.0).into();
     }
 
-    /// Takes in a member with what belongs to it, wherever it is among the others.
+    /// Adds a member with its value, in whatever order the pairs come.
     fn add_pair(&mut self, first: &[u8], second: &[u8]) {
         let mut pair = Digest::default();
         pair.mix(first);
@@ -68,7 +68,7 @@ impl Digest {
         self.add(&digest.0);
     }
 
-    /// As if no time had passed, so that every field is there.
+    /// Adds a hash as if no time had passed, so that every field is there.
     fn mix_hash(&mut self, hash: View<'_>, lending: &Lending<'_>) {
         hash.visit(0, |field, value| {
             lending.steps(DIGEST_STEPS);
@@ -119,7 +119,7 @@ impl Digest {
     }
 }
 
-/// Types by number, as in dumps.
+/// Returns a type's number, as in dumps.
 fn number(kind: Type) -> u32 {
     match kind {
         Type::String => 0,
@@ -185,7 +185,7 @@ mod tests {
     use structures::set::{self, Set};
     use structures::sorted_set::{Limits, SortedSet};
 
-    /// What Valkey 9 answers to DEBUG DIGEST-VALUE.
+    /// The digests are replies of Valkey 9 to DEBUG DIGEST-VALUE.
     #[test]
     fn values_have_the_digests_of_other_servers() {
         let mut digest = Digest::default();

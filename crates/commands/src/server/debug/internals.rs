@@ -36,7 +36,7 @@ pub fn log(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// Sizes of clients, as powers of two, by which they are counted.
 const CLIENT_SIZES: std::ops::RangeInclusive<u32> = 15..=33;
 
-/// How many clients of which size there are, and what they take up together.
+/// Replies how many clients of which size there are, and their memory together.
 pub fn client_eviction(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let config = cx.engine.config().snapshot();
     if config.int(Directive::MAXMEMORY_CLIENTS) == 0 {
@@ -64,7 +64,7 @@ pub fn client_eviction(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Err
     Ok(())
 }
 
-/// How full a database's tables are, all of them together.
+/// Replies how full a database's tables are, all of them together.
 pub fn table_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let overview = Overview::of(&mut cx.keys);
     let number = u32::try_from(args.int(2)?).ok().filter(|db| (*db as usize) < cx.engine.databases());
@@ -108,7 +108,7 @@ fn allocator_error(error: std::io::Error) -> Error {
     }
 }
 
-/// Patterns and texts that nobody has thought of: the matching ends, and reads nothing that is not there.
+/// Matches random patterns and texts: the matching ends, and reads nothing that is not there.
 pub fn match_at_random(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let random = |most: usize| -> Vec<u8> { (0..fastrand::usize(..most)).map(|_| fastrand::u8(..128)).collect() };
     for _ in 0..100_000 {

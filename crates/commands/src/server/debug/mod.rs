@@ -1,4 +1,4 @@
-//! DEBUG: what test suites and the curious need. Only where `enable-debug-command` allows it.
+//! DEBUG: commands for test suites and the curious. It is available only if `enable-debug-command` allows it.
 //!
 //! Its subcommands have a table of their own here. For clients DEBUG is one command: COMMAND and INFO know it as a
 //! whole, and a call with arguments that no subcommand takes is one of an unknown subcommand. In: anything that the
@@ -40,11 +40,11 @@ pub const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// A subcommand. What HELP says of it stands in `help.txt`.
+/// A subcommand. Its text for HELP is in `help.txt`.
 struct Subcommand {
-    /// In lower case.
+    /// Name in lower case.
     name: &'static str,
-    /// How many arguments it takes, DEBUG and its own name included.
+    /// Number of its arguments, including DEBUG and its own name.
     arguments: RangeInclusive<usize>,
     run: Handler,
 }

@@ -16,10 +16,10 @@ use std::io::{self, ErrorKind};
 use std::sync::mpsc::{self, TryRecvError};
 use std::time::Duration;
 
-/// Why migrations of slots end that were under way.
+/// Reason for which migrations of slots end that were under way.
 const REPLACED: &str = "A new RDB is being loaded";
 
-/// Writes the file, empties the keyspace and reads the file again, each unless it is told otherwise.
+/// Writes the file, empties the keyspace and reads the file again, each unless an option prevents it.
 pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let given = |word: &str| (2..args.len()).any(|index| args.is(index, word));
     let known = |index: usize| ["merge", "noflush", "nosave"].iter().any(|word| args.is(index, word));
@@ -41,12 +41,12 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let flushes = !given("noflush");
     if flushes {
-        // What there is stays when the file could not take its place.
+        // The present data stays if the file cannot take its place.
         load::check_file(engine).map_err(failed)?;
         replacing.empty(cx)?;
     }
     let loaded = load::load_file(engine, given("merge"));
-    // A log of other data begins anew with what is loaded. Where nothing is, it still has what there was.
+    // A log of other data begins anew with the loaded data. If nothing was loaded, it still has the former data.
     if given("nosave") && (!flushes || matches!(loaded, Ok(Some(_)))) {
         drop(aof::StoppedLog::stop(engine));
         while aof::is_rewriting(engine) {
@@ -60,8 +60,8 @@ pub fn reload(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The time in which a client's command replaces the data set. No other thread does that, and none writes: neither what
-/// was admitted before, nor a primary's stream, nor what expires.
+/// The time in which a client's command replaces the data set. No other thread does that, and none writes: neither
+/// commands that were admitted before, nor a primary's stream, nor expiry.
 struct Replacing<'e> {
     engine: &'e Engine,
     _held: HeldWrites<'e>,
@@ -69,7 +69,7 @@ struct Replacing<'e> {
 }
 
 impl<'e> Replacing<'e> {
-    /// From now on. To be called with no lock in hand.
+    /// Begins the replacement. To be called with no lock in hand.
     fn begin(cx: &mut Context<'e>) -> Result<Replacing<'e>, Error> {
         let (engine, patience) = (cx.engine, cx.session.patience);
         let status = engine.persistence_status();
@@ -78,11 +78,11 @@ impl<'e> Replacing<'e> {
         Ok(Replacing { engine, _held: held.ok_or(Error::WouldBlock)?, _turn: turn })
     }
 
-    /// Empties the keyspace, and libraries. Commands are told from then on that data is being loaded.
+    /// Empties the keyspace, and libraries. Commands get -LOADING from then on.
     fn empty(&self, cx: &mut Context<'e>) -> Result<(), Error> {
         let mut patience = cx.session.patience;
         loop {
-            // The command has had its turn: who admits others by something else meanwhile does not send it back.
+            // The command has had its turn: a change of the rules of admission meanwhile does not send it back.
             cx.keys.set_admitted(self.engine.epoch());
             cx.keys.set_patience(patience);
             match cx.keys.escalate() {
@@ -99,7 +99,7 @@ impl<'e> Replacing<'e> {
         emptied.map(drop)
     }
 
-    /// The data set is there.
+    /// Ends the replacement: the data set is there.
     fn end(self) {
         self.engine.persistence_status().set_loading(false);
         self.engine.host().data_loaded();
@@ -135,7 +135,7 @@ fn save(cx: &Context<'_>) -> io::Result<()> {
     }
 }
 
-/// How often it is looked whether a save has ended, or locks are free.
+/// Interval of checks whether a save has ended, or locks are free.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Empties the keyspace and reads the append-only file.
@@ -155,7 +155,7 @@ pub fn load_aof(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes so many strings, those that are not there yet: for tests, so neither the log nor replicas hear of it.
+/// Writes so many strings, if they are not there yet: for tests, so neither the log nor replicas get them.
 pub fn populate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let number = |index: usize| args.int(index).ok().and_then(|n| usize::try_from(n).ok()).ok_or(Error::NotPositive);
     let count = number(2)?;

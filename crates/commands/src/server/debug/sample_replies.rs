@@ -1,11 +1,11 @@
-//! The DEBUG subcommands whose replies are what a client's library is tested with: PROTOCOL and ERROR.
+//! The DEBUG subcommands with replies for tests of clients' libraries: PROTOCOL and ERROR.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::{Error, Word};
 use resp::{Protocol, Reply};
 
-/// The error whose text is the argument.
+/// Replies an error whose text is the argument.
 pub fn error(_: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Err(Error::Verbatim(Word::of(&args[2])))
 }
@@ -14,7 +14,7 @@ pub fn protocol(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> 
     sample(cx.reply, &args[2])
 }
 
-/// One value of each type that the protocol has.
+/// Replies one value of each type that the protocol has.
 fn sample(reply: &mut Reply, kind: &[u8]) -> Result<(), Error> {
     match &kind.to_ascii_lowercase()[..] {
         b"string" => reply.bulk(b"Hello World"),

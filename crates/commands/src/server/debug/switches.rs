@@ -8,12 +8,12 @@ use engine::config::directive_value::parse_memory;
 use engine::{Error, Word};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number that is the subcommand's argument, 0 where it is none.
+/// Returns the number that is the subcommand's argument, 0 if it is none.
 pub(super) fn number(args: &Args<'_>) -> i64 {
     resp::number::parse_i64_c(&args[2]).unwrap_or(0)
 }
 
-/// Microseconds that the server sleeps before it writes the append-only file.
+/// Sets the microseconds that the server sleeps before it writes the append-only file.
 pub fn aof_flush_sleep(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if let Some(aof) = persistence::aof::of(cx.engine) {
         aof.stats.flush_sleep.store(number(args).max(0) as u64, Relaxed);
@@ -22,56 +22,56 @@ pub fn aof_flush_sleep(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Whether replies skip their buffers' first part and go to the lists behind it.
+/// Sets whether replies skip their buffers' first part and go to the lists behind it.
 pub fn client_enforce_reply_list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.clients().reply_buffers.skip_first.store(number(args) != 0, Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
-/// Whether the work that is done from time to time is left undone.
+/// Sets whether periodic work is left undone.
 pub fn pause_cron(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.pause_timers(number(args) != 0);
     cx.reply.ok();
     Ok(())
 }
 
-/// Whether the process stops itself where a full synchronization begins, while the snapshot goes on.
+/// Sets whether the process stops itself when a full synchronization begins, while the snapshot continues.
 pub fn pause_after_fork(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.replication().stops_after_fork.store(number(args) != 0, Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
-/// Seconds for which the stream behind a snapshot is kept for the connection that is to ask for it.
+/// Sets the seconds for which the stream behind a snapshot is retained for the connection that is to ask for it.
 pub fn delay_rdb_client_free(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.replication().grace.store(number(args), Relaxed);
     cx.reply.ok();
     Ok(())
 }
 
-/// Whether keys expire in the background.
+/// Sets whether keys expire in the background.
 pub fn set_active_expire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.pause_expiry(number(args) == 0);
     cx.reply.ok();
     Ok(())
 }
 
-/// Whether scripts may call the commands that are denied to them.
+/// Sets whether scripts may call the commands that are denied to them.
 pub fn set_disable_deny_scripts(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.scripts().allow_all(number(args) != 0);
     cx.reply.ok();
     Ok(())
 }
 
-/// Whether the checksums of files and dumps are believed.
+/// Sets whether the checksums of files and dumps are believed.
 pub fn set_skip_checksum_validation(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.engine.persistence_status().skip_checksums(number(args) != 0);
     cx.reply.ok();
     Ok(())
 }
 
-/// From how many bytes on an element of a list has a node of its own; 0: as ever.
+/// Sets the bytes from which on an element of a list has a node of its own; 0: as usual.
 pub fn quicklist_packed_threshold(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bytes = parse_memory(&args[2]).and_then(|bytes| u32::try_from(bytes).ok());
     let bytes = bytes.ok_or(Error::DebugListpackSize)?;
@@ -80,7 +80,7 @@ pub fn quicklist_packed_threshold(cx: &mut Context<'_>, args: &mut Args<'_>) -> 
     Ok(())
 }
 
-/// How the buffers follow the size of their clients' replies.
+/// Sets how the buffers follow the size of their clients' replies.
 pub fn reply_buffer(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let buffers = &cx.engine.clients().reply_buffers;
     if args.is(2, "peak-reset-time") {

@@ -1,20 +1,21 @@
-//! What INFO says of what is not here: each field whose value cannot change, and the capability that will change it.
+//! The fields of INFO for features that this server lacks: each with its constant value, and the capability that will
+//! change it.
 //!
-//! A change that adds a capability takes its lines from here, which leads to the places that must then tell the truth.
-//! A test holds INFO to printing no other constants.
+//! A change that adds a capability removes its lines from here, which leads to the places that must then show the
+//! actual values. A test checks that INFO prints no other constants.
 
 use crate::server::module;
 
 const DEFRAGMENTATION: &str = "active defragmentation";
 const MODULES: &str = "modules";
-/// Here every worker reads, writes and executes.
+/// Capability of threads for input and output: here every worker reads, writes and executes.
 const IO_THREADS: &str = "threads for input and output only";
-/// Here threads save, next to those who serve.
+/// Capability of child processes: here threads save, next to the workers.
 const CHILDREN: &str = "child processes";
-/// Here what is due is known exactly.
+/// Capability of expiry by samples: here it is known exactly which keys are due.
 const SAMPLED_EXPIRY: &str = "expiry by samples";
 
-/// Field, value, what it waits for.
+/// Field, value, and the capability that it waits for.
 pub const FIELDS: &[(&str, &str, &str)] = &[
     ("gcc_version", "0.0.0", "builds by a C compiler"),
     ("module", module::AS_FIELD, MODULES),
@@ -47,7 +48,7 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("used_cpu_user_children", "0.000000", CHILDREN),
 ];
 
-/// What INFO says of a field of the table.
+/// Returns the value in INFO of a field of the table.
 pub fn value(name: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
 }

@@ -7,7 +7,7 @@ use engine::config::Config;
 use engine::stats::metrics::{self, CommandTotals};
 use std::fmt::Write;
 
-/// Commands and subcommands by name, with what was counted of them.
+/// Visits commands and subcommands by name, with their counters.
 pub fn each(engine: &Engine, mut visit: impl FnMut(&str, CommandTotals)) {
     let mut entries: Vec<&CommandEntry> =
         CommandTable::get().iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();

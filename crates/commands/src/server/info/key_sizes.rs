@@ -5,8 +5,8 @@
 //! db0_distrib_lists_items:4=1                   one of four to seven elements
 //! ```
 //!
-//! Nothing is counted while keys change: who asks for the section, by its name, has all keys walked through, a piece at
-//! a time. A key that is added or goes meanwhile may be counted or not.
+//! Nothing is counted while keys change: a client that asks for the section, by its name, has all keys iterated over, a
+//! piece at a time. A key that is added or removed meanwhile may be counted or not.
 
 use engine::Error;
 use engine::data::value::{Collection, Object, Type, Value, ValueExt};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 use structures::hash::Hash;
 use structures::hashtable::position;
 
-/// The types that are told of, with the names that the fields have of them.
+/// Types that are shown, with the names that the fields have for them.
 const TYPES: [(Type, &str); 5] = [
     (Type::String, "strings_sizes"),
     (Type::List, "lists_items"),
@@ -25,7 +25,7 @@ const TYPES: [(Type, &str); 5] = [
     (Type::Hash, "hashes_items"),
 ];
 
-/// How many values there are of each size: of size 0, and from each power of two to the next.
+/// Number of values of each size: of size 0, and from each power of two to the next.
 type Histogram = [u64; 65];
 
 /// Entries that are visited before others get their turn.
@@ -33,18 +33,18 @@ const PIECE: usize = 1000;
 /// Buckets that are looked into for every entry that may be visited.
 const BUCKETS_PER_ENTRY: usize = 10;
 
-/// The walk over all keys, and what it has found.
+/// The iteration over all keys, and its counts.
 #[derive(Default)]
 pub struct KeySizes {
     shard: usize,
     db: u32,
-    /// In the table of that database. What lies before it has been counted.
+    /// Position in the table of that database. Entries before it have been counted.
     position: u64,
     dbs: BTreeMap<u32, [Histogram; TYPES.len()]>,
 }
 
 impl KeySizes {
-    /// Goes on for one piece; whether that was the last.
+    /// Counts one piece. Returns whether that was the last.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
@@ -61,7 +61,7 @@ impl KeySizes {
         Ok(true)
     }
 
-    /// The part of a piece that lies in one shard.
+    /// Counts the part of a piece that is in one shard.
     fn shard_piece(&mut self, keys: &mut Keys<'_>, left: &mut usize) -> Result<(), Error> {
         let hasher = keys.keyspace().hasher();
         let KeySizes { shard: index, db: number, position: at, dbs } = self;
@@ -95,7 +95,7 @@ impl KeySizes {
         })
     }
 
-    /// The fields of the section.
+    /// Returns the fields of the section.
     pub fn fields(&self) -> String {
         let mut text = String::new();
         for (number, types) in &self.dbs {
@@ -124,7 +124,7 @@ fn count(types: &mut [Histogram; TYPES.len()], value: &Value<'_>) {
     types[place][(usize::BITS - size.leading_zeros()) as usize] += 1;
 }
 
-/// The least size that has so many bits: `0`, `1`, `2`, ..., `512`, `1K`.
+/// Returns the least size that has so many bits: `0`, `1`, `2`, ..., `512`, `1K`.
 fn label(bits: usize) -> String {
     const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
     match bits.checked_sub(1) {

@@ -8,10 +8,10 @@
 //! # Memory\r\n
 //! ```
 //!
-//! Fields have the names and the order that Valkey gives them. Those of what this server has no equivalent of (child
-//! processes, io threads), or no feature for yet, stand in one table, [`crate::server::info::absent`]; cluster links
-//! have a section only with clusters. The parts about commands are in `command_stats.rs`; for what `key_sizes.rs` tells
-//! all keys are walked through, so that only the section's own name brings it.
+//! Fields have the names and the order that Valkey gives them. Fields for parts that this server has no equivalent of
+//! (child processes, io threads), or no feature for yet, are in one table, [`crate::server::info::absent`]; cluster
+//! links have a section only with clusters. The parts about commands are in `command_stats.rs`; for `key_sizes.rs` all
+//! keys are iterated over, so that only the section's own name shows it.
 //!
 //! In: the counters of the engine and of the process. Out: text. Nothing is counted here.
 
@@ -91,7 +91,7 @@ const SECTIONS: &[(&str, Fields)] = &[
 
 /// Names that stand for all sections.
 const ALL: [&str; 2] = ["all", "everything"];
-/// Sections that have to be asked for, and those that only their own name brings.
+/// Sections that have to be asked for, and sections that only their own name shows.
 const EXTRA: [&str; 7] = ["TLS", "Commandstats", "Latencystats", CLUSTER_INFO, ENGINES, "Debug", KEY_SIZES];
 const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
 const REPLICATION: &str = "Replication";
@@ -113,23 +113,22 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// An INFO that takes its time: while there are monitors, who compare what it tells with what they see, what clients
-/// asked for before comes first; the stream's offset counts that, too; and all keys are walked through where it tells
-/// of
-/// their sizes.
+/// An INFO that takes time. While there are monitors, whose clients compare its numbers with the commands that they
+/// see, clients' earlier requests are finished first; the stream's offset includes them, too; and all keys are iterated
+/// over if their sizes are shown.
 struct Info {
     sections: Vec<Vec<u8>>,
     others: Others,
-    /// They are done; what they have posted is taken before the next step.
+    /// Whether the others are done; their messages are taken before the next step.
     are_done: bool,
-    /// The stream, whose offset is not known yet.
+    /// Stream whose offset is not known yet.
     stream: Option<StreamCatchUp>,
-    /// The walk, where there is one.
+    /// Iteration over the keys, if there is one.
     key_sizes: Option<KeySizes>,
 }
 
 impl Info {
-    /// Whether all is told.
+    /// Writes the next piece. Returns whether it was the last.
     fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if let Some(key_sizes) = &mut self.key_sizes
             && !key_sizes.piece(&mut cx.keys)?
@@ -157,7 +156,7 @@ impl Piecewise for Info {
     }
 }
 
-/// Whether these words ask for a section.
+/// Returns whether these words ask for a section.
 pub(crate) fn is_shown(sections: &[Vec<u8>], name: &str) -> bool {
     let by_default = !EXTRA.contains(&name);
     let asked = match name {
@@ -178,7 +177,7 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String)
     Ok(())
 }
 
-/// The sections that are to be shown, of this.
+/// Returns the text of the sections that are to be shown, from this source.
 fn sections(source: &Source<'_>, shows: impl Fn(&str) -> bool) -> String {
     let mut text = Text::default();
     for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
@@ -188,9 +187,9 @@ fn sections(source: &Source<'_>, shows: impl Fn(&str) -> bool) -> String {
     text.0
 }
 
-/// The sections that are to be shown.
+/// Returns the text of the sections that are to be shown.
 pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_sizes: String) -> String {
-    // Before there is anything that this command itself needs memory for.
+    // Memory is measured before this command itself needs any.
     let is_measured = shows("Memory");
     let memory = if is_measured { cx.engine.host().memory() } else { MemoryStats::default() };
     let overview = Overview::of(&mut cx.keys);
@@ -198,8 +197,8 @@ pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_si
     sections(&source, shows)
 }
 
-/// What INFO says of the server, for who runs no command and has its own view of the keyspace. The parts about commands
-/// are left out. No lock is taken that a command may hold for long.
+/// Returns INFO's text about the server, for a thread that runs no command and has its own view of the keyspace. The
+/// parts about commands are left out. No lock is taken that a command may hold for long.
 pub fn server_text(engine: &Engine, overview: impl FnOnce() -> Overview, now_us: UnixUs) -> String {
     let memory = engine.host().memory();
     let left_out = ["Modules", "Commandstats", "Errorstats", "Latencystats", KEY_SIZES];
@@ -288,7 +287,8 @@ fn memory(text: &mut Text, source: &Source<'_>) {
     text.field("lazyfreed_objects", memory.lazy_freed);
 }
 
-/// An interpreter runs scripts and functions alike, and is counted once, with the scripts.
+/// Writes the memory of scripts. An interpreter runs scripts and functions alike, and is counted once, with the
+/// scripts.
 fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
     let (cached, libraries) = (source.engine.scripts().totals().0, source.engine.scripts().libraries());
     let interpreters = source.engine.scripts().interpreter_bytes() as u64;
@@ -321,7 +321,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     text.field("sync_partial_err", syncs.partial_err.load(Relaxed));
     text.field("expired_keys", shards.expired);
     text.field("expired_fields", shards.expired_elements);
-    // What is due is known exactly, and nothing is left for later.
+    // The due keys are known exactly, and nothing is left for later.
     text.absent(&[
         "expired_stale_perc",
         "expired_keys_with_volatile_items_stale_perc",
@@ -368,7 +368,7 @@ fn stats(text: &mut Text, source: &Source<'_>) {
     event_loops(text, source, &totals, &rates);
 }
 
-/// What workers do between waits; the fields about io threads tell of something else.
+/// Writes the work of workers between waits; the fields about io threads have another meaning.
 fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &Totals) {
     text.absent(&[
         "io_threaded_reads_processed",
@@ -425,7 +425,7 @@ fn cluster(text: &mut Text, source: &Source<'_>) {
     text.field("cluster_enabled", u8::from(source.engine.is_clustered()));
 }
 
-/// One: Lua, with the interpreters of all workers.
+/// Writes the one engine: Lua, with the interpreters of all workers.
 fn scripting_engines(text: &mut Text, source: &Source<'_>) {
     let scripts = source.engine.scripts();
     let (used, overhead) = (scripts.interpreter_bytes(), size_of_val(scripts));
@@ -473,7 +473,7 @@ mod tests {
         assert_eq!(client.run("INFO default nope").len(), all.len());
     }
 
-    /// Sections and fields of INFO ALL in the order of Valkey 9.1.2, which has nothing to say of commands yet.
+    /// Sections and fields of INFO ALL in the order of Valkey 9.1.2, without any for commands yet.
     const FIELDS: &str = include_str!("fixtures/info.txt");
 
     #[test]

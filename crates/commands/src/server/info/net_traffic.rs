@@ -1,4 +1,4 @@
-//! What INFO says of bytes that came and went: of all together, of replication, and of slots that move.
+//! The fields of INFO about bytes in both directions: of all together, of replication, and of slots that move.
 
 use super::section_text::Text;
 use engine::stats::metrics::Totals;

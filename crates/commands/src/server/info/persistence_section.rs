@@ -1,4 +1,4 @@
-//! INFO persistence: what is saved, what is loaded, and how the append-only file is.
+//! INFO persistence: saving, loading, and the state of the append-only file.
 
 use super::section_text::{Source, Text};
 use crate::persistence::aof;
@@ -48,7 +48,7 @@ pub(super) fn persistence(text: &mut Text, source: &Source<'_>) {
     }
 }
 
-/// How far the file has been read.
+/// Writes how far the file has been read.
 fn loading(text: &mut Text, source: &Source<'_>) {
     let loading = &source.engine.persistence_status().loading;
     let began = loading.started_at.load(Relaxed);

@@ -1,4 +1,4 @@
-//! INFO replication: whom the server follows, who follows it, and how its history is called.
+//! INFO replication: the server's primary, its replicas, and the name of its history.
 
 use super::section_text::{Source, Text};
 use crate::replication::good_replicas;
@@ -46,7 +46,7 @@ pub(super) fn replication(text: &mut Text, source: &Source<'_>) {
     in_sync_set(text, source);
 }
 
-/// What the server knows of the in-sync set, if there is one.
+/// Writes the server's record of the in-sync set, if there is one.
 fn in_sync_set(text: &mut Text, source: &Source<'_>) {
     let status = source.engine.replication();
     let known = status.acknowledgement.membership();
@@ -79,7 +79,7 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
     }
 }
 
-/// What there is to say of the link to the primary.
+/// Writes the fields about the link to the primary.
 fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
     let (status, now) = (source.engine.replication(), source.engine.host().steady_ms(source.now_us));
     let link = status.link();
@@ -107,7 +107,7 @@ fn link(text: &mut Text, source: &Source<'_>, primary: &PrimaryAddress) {
         let never = link.down_since.0 == 0;
         text.field("master_link_down_since_seconds", if never { -1 } else { now.since(link.down_since) / 1000 });
     }
-    // Sentinel promotes none of priority 0.
+    // A Sentinel promotes no replica of priority 0.
     let may_lead = status.acknowledgement.is_in_sync() || source.config.flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
     text.field("slave_priority", if may_lead { source.config.int(Directive::REPLICA_PRIORITY) } else { 0 });
     text.field("slave_read_only", i32::from(source.engine.persistence_status().deny_reasons().is_read_only_replica()));

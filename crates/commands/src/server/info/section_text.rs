@@ -1,4 +1,4 @@
-//! What the sections of INFO are written from and to.
+//! The source and the text of the sections of INFO.
 
 use crate::server::info::absent;
 use crate::server::memory::{difference, ratio};
@@ -11,7 +11,7 @@ use engine::time::UnixUs;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-/// What the sections read.
+/// Source of the sections.
 pub struct Source<'e> {
     pub engine: &'e Engine,
     pub config: Arc<Config>,
@@ -19,7 +19,7 @@ pub struct Source<'e> {
     pub overview: Overview,
     pub memory: MemoryStats,
     pub now_us: UnixUs,
-    /// What the walk over all keys has found, if there was one.
+    /// Fields of the iteration over all keys, if there was one.
     pub key_sizes: String,
 }
 
@@ -46,7 +46,7 @@ impl Text {
         let _ = write!(self.0, "{name}:{value}\r\n");
     }
 
-    /// Fields of what is not here.
+    /// Writes fields of features that this server lacks.
     pub fn absent(&mut self, names: &[&str]) {
         for name in names {
             self.field(name, absent::value(name).unwrap_or_default());
@@ -57,13 +57,13 @@ impl Text {
         self.field(name, format_args!("{:.2}%", part * 100.0));
     }
 
-    /// How many times larger the first number is, and by how much.
+    /// Writes how many times larger the first number is, and by how much.
     pub fn compared(&mut self, name: &str, whole: u64, part: u64) {
         let _ = write!(self.0, "{name}_ratio:{:.2}\r\n", ratio(whole, part));
         let _ = write!(self.0, "{name}_bytes:{}\r\n", difference(whole, part));
     }
 
-    /// A number of bytes, and again as people read it.
+    /// Writes a number of bytes, and again in the form for people.
     pub fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
         let _ = write!(self.0, "{name}_human:{}\r\n", human(bytes));

@@ -1,4 +1,4 @@
-//! The section Server of INFO: what the server is, where it runs and where it listens.
+//! The section Server of INFO: the server's identity, its machine and its listeners.
 
 use crate::core::mode;
 use crate::server::info::section_text::{Source, Text};
@@ -6,7 +6,7 @@ use crate::server::info::worker_times;
 use crate::version;
 use engine::config::{Config, Directive};
 
-/// What this server is built on, whatever it is set to.
+/// Clock that this server uses, whatever the configuration.
 const MONOTONIC_CLOCK: &str = "POSIX clock_gettime";
 const MULTIPLEXING: &str = "epoll";
 
@@ -52,7 +52,7 @@ pub(super) fn server(text: &mut Text, source: &Source<'_>) {
     listeners(text, config);
 }
 
-/// The port for plain clients, or the one for TLS if that is the only one.
+/// Returns the port for plain clients, or the one for TLS if that is the only one.
 fn any_port(config: &Config) -> i64 {
     match config.int(Directive::PORT) {
         0 => config.int(Directive::TLS_PORT),

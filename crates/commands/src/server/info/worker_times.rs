@@ -1,8 +1,8 @@
-//! How busy the workers are, in the words of a server whose first thread executes and whose others read and write.
+//! The busy time of workers, in the terms of a server whose first thread executes and whose others read and write.
 
 use engine::Engine;
 
-/// Field and seconds of each worker: for how long it had something to do.
+/// Returns the field and the busy seconds of each worker.
 pub(super) fn all(engine: &Engine) -> impl Iterator<Item = (String, f64)> {
     engine.metrics().iter().take(engine.workers()).enumerate().map(|(index, worker)| {
         let seconds = worker.turn_nanos.get() as f64 / 1e9;
@@ -14,7 +14,7 @@ pub(super) fn all(engine: &Engine) -> impl Iterator<Item = (String, f64)> {
     })
 }
 
-/// Whether another worker than the first has something to do at this moment.
+/// Returns whether another worker than the first has something to do at this moment.
 pub(super) fn others_work(engine: &Engine) -> bool {
     let now = engine.host().nanos();
     engine.metrics().iter().take(engine.workers()).skip(1).any(|worker| worker.present_turn_nanos(now) > 0)

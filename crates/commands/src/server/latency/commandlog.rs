@@ -1,4 +1,4 @@
-//! COMMANDLOG: the last commands that took long, asked much or answered much.
+//! COMMANDLOG: the last commands that took long, or had a large request or reply.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, LOADING, STALE};

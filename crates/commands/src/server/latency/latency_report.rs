@@ -20,7 +20,7 @@ use std::fmt::Write;
 /// Columns and rows of a graph.
 const COLUMNS: usize = 80;
 const ROWS: usize = 4;
-/// What the top of a column looks like, from its lowest to its highest.
+/// Tops of a column, from the lowest to the highest.
 const TOPS: &[u8; 3] = b"_o#";
 
 /// Draws the samples of an event. `now`: Unix time in seconds.
@@ -72,7 +72,7 @@ fn ago(seconds: i64) -> String {
     }
 }
 
-/// Numbers about an event's samples.
+/// Statistics of an event's samples.
 struct Summary {
     mean: u64,
     deviation: u64,
@@ -91,7 +91,7 @@ fn summary(series: &Series) -> Summary {
     Summary { mean, deviation, period: span as f64 / count.saturating_sub(1).max(1) as f64 }
 }
 
-/// What can be done about events whose names begin so.
+/// Advice about events whose names begin so.
 const ADVICE: &[(&str, &str)] = &[
     ("command", "Commands of linear or worse complexity took long: COMMANDLOG GET -1 slow shows which, and of whom."),
     (
@@ -103,7 +103,7 @@ const ADVICE: &[(&str, &str)] = &[
     ("eviction", "Keys are evicted faster than memory becomes free: raise maxmemory or write less."),
 ];
 
-/// A report on all events.
+/// Returns a report on all events.
 pub fn doctor(on: bool, events: &[(&'static str, Series)]) -> String {
     if events.is_empty() {
         return match on {

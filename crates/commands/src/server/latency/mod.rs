@@ -1,8 +1,8 @@
-//! LATENCY, SLOWLOG and COMMANDLOG: what took long, and how long commands take.
+//! LATENCY, SLOWLOG and COMMANDLOG: slow commands, and how long commands take.
 //!
 //! LATENCY and its subcommands are here, its DOCTOR's and GRAPH's texts in `latency_report.rs`; `slowlog.rs` and
-//! `commandlog.rs` show the logs of single commands. In: what the engine has measured. Out: replies; nothing is
-//! measured here.
+//! `commandlog.rs` show the logs of single commands. In: the engine's measurements. Out: replies; nothing is measured
+//! here.
 
 pub mod commandlog;
 pub mod latency_report;
@@ -153,8 +153,8 @@ fn doctor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The distribution of durations of these commands (of a container: of its subcommands), or of all. What was not called
-/// or does not exist is left out.
+/// Replies the distribution of durations of these commands (of a container: of its subcommands), or of all. Commands
+/// that were not called or do not exist are left out.
 fn histogram(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut count = 0;
     let mark = cx.reply.begin_map();

@@ -1,4 +1,4 @@
-//! SLOWLOG, the older name of the command log's slow part, and what both commands answer.
+//! SLOWLOG, the older name of the command log's slow part, and the replies of both commands.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, LOADING, STALE};
@@ -63,7 +63,7 @@ pub const COMMANDS: &[Command] = &[Command {
     ],
     ..Command::DEFAULT
 }];
-/// Entries that SLOWLOG GET answers when it is not told how many.
+/// Entries that SLOWLOG GET returns without a number.
 const DEFAULT_COUNT: usize = 10;
 
 fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -78,7 +78,7 @@ fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many entries are wanted: all of them for -1.
+/// Returns how many entries are wanted: all of them for -1.
 pub(crate) fn parse_count(args: &Args<'_>, index: usize) -> Result<usize, Error> {
     match args.int(index) {
         Ok(-1) => Ok(usize::MAX),
@@ -87,7 +87,7 @@ pub(crate) fn parse_count(args: &Args<'_>, index: usize) -> Result<usize, Error>
     }
 }
 
-/// Entries, the newest first.
+/// Replies entries, the newest first.
 pub(crate) fn reply_entries(cx: &mut Context<'_>, reason: LogReason, count: usize) {
     let entries = cx.engine.command_log().newest(reason, count);
     cx.reply.array(entries.len());
