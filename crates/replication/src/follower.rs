@@ -81,7 +81,7 @@ pub enum BadOption {
 }
 
 /// The longest address that a replica may name.
-const ADDRESS_MAX: usize = 1025;
+const ADDRESS_MAX: usize = 256;
 
 impl Handshake {
     /// The replica's address: as it says, or that of its connection, which comes from `addr`.

@@ -87,6 +87,11 @@ mod tests {
         let mut client = Client::new();
         client.is("REPLCONF", "+OK").is("REPLCONF listening-port", "-ERR syntax error");
         client.is("REPLCONF listening-port 6380 ip-address 10.0.0.1", "+OK").is("REPLCONF capa eof capa psync2", "+OK");
+        let (fits, too_long) = ("x".repeat(255), "x".repeat(256));
+        client.is(&format!("REPLCONF ip-address {fits}"), "+OK").is(
+            &format!("REPLCONF ip-address {too_long}"),
+            "-ERR REPLCONF ip-address provided by replica instance is too long: 256 bytes",
+        );
         client.is("REPLCONF nope 1", "-ERR Unrecognized REPLCONF option: nope");
         client.is("REPLCONF version 9.x", "-ERR Unrecognized version format: 9.x").is("REPLCONF version 9.0.0", "+OK");
         client.is("REPLCONF rdb-only 2", "-ERR value is out of range, value must between 0 and 1");

@@ -29,8 +29,8 @@ pub const COMMANDS: &[Command] = &[Command {
 
 fn wait(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.engine.replication().is_replica() {
-        let text = "ERR WAIT cannot be used with replica instances. Please also note that writes to replicas are just \
-                    local and are not propagated.";
+        let text = "ERR WAIT cannot be used with replica instances. Please also note that if a replica is configured \
+                    to be writable (which is not the default) writes to replicas are just local and are not propagated.";
         return Err(Error::Verbatim(Word::of(text.as_bytes())));
     }
     let wanted = args.int(1)?;
