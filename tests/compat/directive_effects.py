@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""directive_effects - every directive has an experiment that shows its effect, or a line that says who shows it, or that it has none.
+"""directive_effects - every directive has an experiment that shows its effect, or a line that says which test does.
 
     directive_effects.py --server target/release/cinnabar-server --peer .../valkey-server
 

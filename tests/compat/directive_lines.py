@@ -1,6 +1,7 @@
 """Who shows the effect of the directives that directive_effects.py has no experiment for.
 
-`ELSEWHERE`: {directive: the test}; `OPEN`: {directive: what an experiment would look at}. Nobody tries those yet: the table only shrinks.
+`ELSEWHERE`: {directive: the test}; `OPEN`: {directive: what an experiment would look at}. The latter are not tried yet, and
+the table only shrinks.
 Directives whose entry says that they are unsupported have no effect, and need no line.
 """
 
