@@ -8,11 +8,13 @@ import re
 
 ENTRIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "crates", "engine", "src", "config", "directives", "*.rs")
 ENTRY = re.compile(r'^    \w+ = \w+\("([^"]+)".*\.unsupported\((?:"([^"]*)"|(\w+))\)(.*)$')
+NAME = re.compile(r'^    \w+ = \w+\("([^"]+)"')
 CONSTANT = re.compile(r'const (\w+): &str = "([^"]*)";')
 ALIAS = re.compile(r'\.alias\("([^"]+)"\)')
 
 
-def unsupported():
+def unsupported(with_shown=False):
+    """With those whose other values are taken and shown, and have no effect."""
     found = {}
     for path in glob.glob(ENTRIES):
         with open(path) as file:
@@ -20,9 +22,20 @@ def unsupported():
         constants = dict(match.groups() for line in lines if (match := CONSTANT.search(line)))
         for line in lines:
             entry = ENTRY.match(line)
-            if entry and "Unmet::Shown" not in entry[4]:
+            if entry and (with_shown or "Unmet::Shown" not in entry[4]):
                 for name in (entry[1], *ALIAS.findall(line)):
                     found[name] = entry[2] or constants[entry[3]]
+    return found
+
+
+def aliases():
+    """{another name: the directive}"""
+    found = {}
+    for path in glob.glob(ENTRIES):
+        with open(path) as file:
+            for line in file:
+                name = NAME.match(line)
+                found.update({alias: name[1] for alias in ALIAS.findall(line) if name})
     return found
 
 

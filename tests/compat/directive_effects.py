@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""directive_effects - every directive has an experiment that shows its effect, or a line that says which test does.
+
+    directive_effects.py --server target/release/cinnabar-server --peer .../valkey-server
+
+An experiment gives a directive two values and looks at what is different then: it must differ, and be the same on the real
+server where that has the directive. ELSEWHERE names the test that shows an effect, whose file must name the directive. Entries
+of the configuration that say `unsupported` have none. OPEN has those that nobody tries yet. A directive of the server that has
+no line, or a line of no directive, is an error; another name of a directive needs no line. Standard library only.
+"""
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from directive_experiments import EXPERIMENTS, Pair
+from directive_lines import ELSEWHERE, OPEN
+from unsupported import aliases, unsupported
+from wire import TextClient, free_port
+
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+
+
+class Server:
+    """A server for as long as a `with` lasts; called, it runs a command."""
+
+    def __init__(self, binary, *options):
+        self.binary, self.options = binary, options
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory()
+        # Another program may take the port first.
+        if not any(self.serves() for _ in range(4)):
+            sys.exit("%s does not serve: %s" % (self.binary, " ".join(self.options)))
+        return self
+
+    def serves(self):
+        """Starts the program on a free port; whether it accepts connections there."""
+        self.port = free_port()
+        # A node of a cluster has another port above its own.
+        while self.port > 50000:
+            self.port = free_port()
+        line = [self.binary, "--port", str(self.port), "--save", "", "--dir", self.folder.name, "--enable-debug-command",
+                "yes", "--repl-diskless-sync-delay", "0", *self.options]
+        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            if self.process.poll() is not None:
+                return False
+            try:
+                self.client = TextClient(self.port)
+                return int(self.info("process_id")) == self.process.pid
+            except OSError:
+                time.sleep(0.05)
+        return False
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.folder.cleanup()
+
+    def __call__(self, *words):
+        return self.client(*words)
+
+    def another(self):
+        """Another connection."""
+        return TextClient(self.port)
+
+    def info(self, field):
+        lines = self("INFO", "everything").splitlines()
+        return next((line.split(":", 1)[1] for line in lines if line.startswith(field + ":")), None)
+
+    def start(self, *options):
+        """Another server of the same program."""
+        return Server(self.binary, *options)
+
+
+def missing_lines(server):
+    """Directives without a line, lines without a directive, and lines that point at nothing."""
+    names, told, others = set(server("CONFIG", "GET", "*")[::2]), [*EXPERIMENTS, *ELSEWHERE, *OPEN], aliases()
+    lines = set(told) | set(unsupported(with_shown=True)) | {others.get(name) for name in told}
+    lines |= {other for other, name in others.items() if name in lines}
+    found = ["%s has no line" % name for name in sorted(names - lines)]
+    found += ["%s is no directive" % name for name in sorted(set(told) - names)]
+    found += ["%s has two lines" % name for name in sorted(names) if told.count(name) > 1]
+    for name, path in ELSEWHERE.items():
+        with open(os.path.join(TESTS, path)) as file:
+            if name not in file.read():
+                found.append("%s is not named in tests/%s" % (name, path))
+    return found
+
+
+def observed(binary, shared, name, experiment):
+    """What is seen with each of the two values, and whether the server has the directive."""
+    if not isinstance(experiment, Pair):
+        return [experiment.look(binary, Server, name, value) for value in experiment.values]
+    if not shared("CONFIG", "GET", name):
+        return None
+    seen = []
+    before = shared("CONFIG", "GET", name)[1]
+    for value in experiment.values:
+        shared("FLUSHALL")
+        reply = shared("CONFIG", "SET", name, value)
+        seen.append(reply if reply != "+OK" else experiment.look(shared))
+    shared("CONFIG", "SET", name, before)
+    return seen
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--server", required=True)
+    p.add_argument("--peer", required=True)
+    p.add_argument("--only", default="", help="only directives whose name has this in it")
+    args = p.parse_args()
+    wrong = []
+    with Server(args.server) as ours, Server(args.peer) as theirs, ThreadPoolExecutor(2) as pool:
+        wrong += missing_lines(ours)
+        for name, experiment in EXPERIMENTS.items():
+            if args.only not in name:
+                continue
+            waiting = [pool.submit(observed, *who, name, experiment) for who in ((args.server, ours), (args.peer, theirs))]
+            seen, peer = (each.result() for each in waiting)
+            if seen is None or seen[0] == seen[1]:
+                wrong.append("%s: no effect is seen: %r, theirs %r" % (name, seen, peer))
+            elif peer is not None and peer != seen:
+                wrong.append("%s: ours %r, theirs %r" % (name, seen, peer))
+    print("\n".join(wrong))
+    print("directive_effects: %d experiments, %d shown elsewhere, %d tried by nobody, %d wrong" % (
+        len(EXPERIMENTS), len(ELSEWHERE), len(OPEN), len(wrong)))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
