@@ -3,7 +3,7 @@
 //! An epoch grows by one with each attempt of a failover. A believed epoch becomes this Sentinel's own, is on the disk
 //! and in its hello messages. The largest possible number would leave no epoch for any failover after it, in the whole
 //! group and for good. So an epoch may be ahead of the last one by as many failovers as a Sentinel can have missed, and
-//! no further; the numbers do not run out in such steps.
+//! no further; in such steps there are always numbers left.
 //!
 //! A Sentinel that has seen no epoch believes no more than any other, or one message would part it from a group that
 //! does not believe it then. For the same reason all epochs of one [`STEP_PERIOD`] are measured from that at its

@@ -360,8 +360,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that all bytes taken are in the file, or are not meant for it; they are durable where nothing in the
-    /// file is to be synced.
+    /// Records that all bytes taken are in the file, or not meant for it; without bytes to sync they are durable.
     fn note_written(&self, output: &Output) {
         self.written.store(output.taken, Release);
         if output.bytes == output.durable_bytes && !self.is_in_doubt() {
@@ -465,8 +464,7 @@ impl Journal {
             return Err(self.write_again(&mut output, error));
         }
         if output.cuts != cuts {
-            // The sync of a writer that turned to the next file has failed meanwhile, and the bytes that this one saved
-            // are gone.
+            // A writer that turned to the next file failed to sync meanwhile: the bytes that this sync saved are gone.
             return Err(io::Error::other("what was synced had to be cut off"));
         }
         let durable = if self.is_in_doubt() { self.synced() } else { written };
