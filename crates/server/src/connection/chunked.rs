@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn command(replied: usize) -> ChunkedCommand {
-        ChunkedCommand { work: Box::new(Box::new(Nothing)), command: &Command::DEFAULT, replied }
+        ChunkedCommand { work: Box::new(Box::new(Nothing)), command: &Command::DEFAULT, replied, lapses: 0 }
     }
 
     #[test]
