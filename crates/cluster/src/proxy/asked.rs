@@ -3,6 +3,9 @@
 use crate::Millis;
 use crate::proxy::owner_links::ProxyLink;
 use crate::proxy::question::Question;
+use crate::proxy::reply_join::Join;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 
 /// A client: what its worker knows the connection by, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +53,84 @@ pub(super) struct Asked {
     pub answer: Option<Vec<u8>>,
 }
 
+/// Questions of a client that have not been answered.
+#[derive(Default)]
+pub(super) struct ClientQueue {
+    /// Their numbers, in order.
+    pub ids: VecDeque<u64>,
+    /// The node that all of them were sent to, over one connection, and none of them from there; None where they go
+    /// different ways.
+    pub owner: Option<SocketAddr>,
+}
+
+impl ClientQueue {
+    /// Adds a question, which is for this node alone, or for several.
+    pub fn push(&mut self, id: u64, owner: Option<SocketAddr>) {
+        if self.ids.is_empty() || self.owner != owner {
+            self.owner = owner.filter(|_| self.ids.is_empty());
+        }
+        self.ids.push_back(id);
+    }
+
+    /// A question has left the way of the others.
+    pub fn part_ways(&mut self) {
+        self.owner = None;
+    }
+}
+
 impl Asked {
+    /// Makes the answer of the replies, which are all there.
+    pub fn conclude(&mut self) {
+        let parts = std::mem::take(&mut self.question.parts);
+        let mut replies = std::mem::take(&mut self.states).into_iter().map(|state| match state {
+            PartState::Replied(reply) => reply,
+            PartState::Waiting(_) | PartState::Sent(_) | PartState::PutOff(_) => Vec::new(),
+        });
+        self.answer = Some(match (&self.question.join, &parts[..]) {
+            (Join::One, [_]) => replies.next_back().unwrap_or_default(),
+            (join, _) => {
+                let from: Vec<SocketAddr> = parts.iter().map(|part| part.to).collect();
+                join.answer(replies.collect(), &from)
+            }
+        });
+    }
+
     /// Whether parts of it may be sent.
     pub fn is_open(&self) -> bool {
         self.answer.is_none() && !self.is_withdrawn
     }
+
     /// Returns the connection that its only part goes over.
     pub fn only_link(&self) -> Option<ProxyLink> {
         match self.states[..] {
             [PartState::Waiting(link) | PartState::Sent(link)] => Some(link),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_goes_one_way_until_a_question_leaves_it_or_is_for_others() {
+        let [one, other] = ["10.0.0.1:1", "10.0.0.2:1"].map(|text| Some(text.parse().expect("an address")));
+        let owner_of = |asked: &[Option<SocketAddr>]| {
+            let mut queue = ClientQueue::default();
+            asked.iter().zip(1..).for_each(|(owner, id)| queue.push(id, *owner));
+            queue.owner
+        };
+        assert_eq!([owner_of(&[one]), owner_of(&[one, one]), owner_of(&[None])], [one, one, None]);
+        assert_eq!([owner_of(&[one, other]), owner_of(&[None, one]), owner_of(&[one, None])], [None; 3]);
+        assert_eq!(owner_of(&[one, other, one]), None, "the second is between them");
+        let mut queue = ClientQueue::default();
+        queue.push(1, one);
+        queue.part_ways();
+        queue.push(2, one);
+        assert_eq!(queue.owner, None);
+        queue.ids.clear();
+        queue.push(3, one);
+        assert_eq!(queue.owner, one);
     }
 }

@@ -1,13 +1,13 @@
 //! What a worker asks of other nodes for its clients.
 
 use crate::Millis;
-use crate::proxy::asked::{Answer, Asked, ClientKey, PartState};
+use crate::proxy::asked::{Answer, Asked, ClientKey, ClientQueue, PartState};
 use crate::proxy::owner_link::{Came, Credentials, OwnerLink, PartId};
 use crate::proxy::owner_links::{LinkOrder, OwnerLinks, Place, ProxyLink};
 use crate::proxy::question::{Part, Question};
 use crate::proxy::redirection::{self, Redirection};
 use crate::slot_map::SlotMap;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 /// How often a part is asked again: where it is sent on, or when a connection broke that it was only to read over.
@@ -39,8 +39,8 @@ pub struct Proxy {
     asked: BTreeMap<u64, Asked>,
     /// Parts that were put off, by the time at which they are asked anew.
     put_off: BTreeSet<(Millis, PartId)>,
-    /// Of each client those that have not been answered, in order.
-    queues: HashMap<u64, VecDeque<u64>>,
+    /// Of each client those that have not been answered.
+    queues: HashMap<u64, ClientQueue>,
     /// When nodes are looked at next that work on parts for longer than the timeout.
     look_at: Millis,
     next: u64,
@@ -53,14 +53,14 @@ impl Proxy {
     /// A client's next question. It is answered after those before it.
     pub fn ask(&mut self, by: ClientKey, question: Question, now: Millis) {
         self.next += 1;
-        let last = self.queues.get(&by.client).and_then(|queue| self.asked.get(queue.back()?));
+        let last = self.queues.get(&by.client).and_then(|queue| self.asked.get(queue.ids.back()?));
         let (id, count, behind) = (self.next, question.parts.len(), last.and_then(Asked::only_link));
         let states = std::iter::repeat_with(|| PartState::Waiting(ProxyLink(0))).take(count).collect();
         let deadline = now.saturating_add(self.timeout);
         let hops = vec![0; count];
         let asked = Asked { by, question, states, hops, left: count, deadline, is_withdrawn: false, answer: None };
+        self.queues.entry(by.client).or_default().push(id, asked.question.only_owner());
         self.asked.insert(id, asked);
-        self.queues.entry(by.client).or_default().push_back(id);
         if count == 0 {
             return self.finish(id);
         }
@@ -78,15 +78,10 @@ impl Proxy {
     /// Whether a client's next question may be asked now, as all that it waits for will be answered over the same
     /// connection before it, and nobody else is held by it there.
     pub fn may_follow(&self, client: u64, question: &Question) -> bool {
-        let Some(queue) = self.queues.get(&client).filter(|queue| queue.len() < AT_ONCE) else { return false };
-        let Some(owner) = question.only_owner() else { return false };
-        let goes_there = |id: &u64| {
-            let asked = self.asked.get(id).filter(|asked| asked.hops[..] == [0] && asked.answer.is_none());
-            asked.is_some_and(|asked| asked.question.only_owner() == Some(owner))
-        };
-        let last = queue.back().and_then(|id| self.links.get(self.asked.get(id)?.only_link()?));
-        let holds_others = last.is_none_or(|link| question.parts[0].is_long && !link.place.is_for_long);
-        !holds_others && queue.iter().all(goes_there)
+        let Some(queue) = self.queues.get(&client).filter(|queue| queue.ids.len() < AT_ONCE) else { return false };
+        let Some(owner) = question.only_owner().filter(|owner| queue.owner == Some(*owner)) else { return false };
+        let last = queue.ids.back().and_then(|id| self.links.get(self.asked.get(id)?.only_link()?));
+        last.is_some_and(|link| link.place.to == owner && (link.place.is_for_long || !question.parts[0].is_long))
     }
 
     /// Judges anew all that is asked. `has_rights`: whether the client's rights are still those of this change. What
@@ -279,6 +274,7 @@ impl Proxy {
             _ if asked.is_withdrawn => self.set_reply(part, reply),
             Some(redirection) if *hops < HOPS_MAX => {
                 *hops += 1;
+                self.queues.entry(asked.by.client).and_modify(ClientQueue::part_ways);
                 self.send(part, redirection, None, now);
             }
             None if redirection::is_put_off(&reply) && asked.question.parts[part.1].has_several => {
@@ -302,6 +298,7 @@ impl Proxy {
                 self.give_up(part, why);
             } else {
                 *hops += 1;
+                self.queues.entry(asked.by.client).and_modify(ClientQueue::part_ways);
                 let asking = asked.question.parts[part.1].asking;
                 self.send(part, Redirection { to, asking }, None, now);
             }
@@ -337,24 +334,22 @@ impl Proxy {
     /// All parts are there: the client is answered, after what it asked before.
     fn finish(&mut self, id: u64) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
-        let replies = std::mem::take(&mut asked.states).into_iter().map(|state| match state {
-            PartState::Replied(reply) => reply,
-            PartState::Waiting(_) | PartState::Sent(_) | PartState::PutOff(_) => Vec::new(),
-        });
-        let from: Vec<SocketAddr> = std::mem::take(&mut asked.question.parts).iter().map(|part| part.to).collect();
-        asked.answer = Some(asked.question.join.answer(replies.collect(), &from));
+        asked.conclude();
         let client = asked.by.client;
         let Some(queue) = self.queues.get_mut(&client) else { return };
-        while let Some(first) = queue.front()
+        if queue.ids.front() != Some(&id) {
+            return queue.part_ways();
+        }
+        while let Some(first) = queue.ids.front()
             && self.asked.get(first).is_none_or(|asked| asked.answer.is_some())
         {
             let done = self.asked.remove(first);
-            queue.pop_front();
+            queue.ids.pop_front();
             if let Some(Asked { by: to, answer: Some(bytes), .. }) = done {
-                self.answers.push(Answer { to, bytes, is_last: queue.is_empty() });
+                self.answers.push(Answer { to, bytes, is_last: queue.ids.is_empty() });
             }
         }
-        if queue.is_empty() {
+        if queue.ids.is_empty() {
             self.queues.remove(&client);
         }
     }

@@ -75,11 +75,17 @@ impl Asking<'_> {
     }
 
     /// Asks for a command whose keys are all in one slot of another node.
-    pub fn of_one_slot(&self, Carried { command, args }: Carried<'_>) -> Option<Box<Question>> {
+    pub fn of_one_slot(&self, carried: Carried<'_>) -> Option<Box<Question>> {
+        let slot = slot_of_call(carried.command, carried.args).ok()??;
+        self.at_owner(carried, self.owner(slot)?)
+    }
+
+    /// Asks this owner of the command's slot.
+    pub fn at_owner(&self, Carried { command, args }: Carried<'_>, owner: u16) -> Option<Box<Question>> {
         if !is_self_contained(command) || may_wait(command, args) {
             return None;
         }
-        let to = self.address(self.owner(slot_of_call(command, args).ok()??)?)?;
+        let to = self.address(owner)?;
         let bytes = self.with_text(command, args).unwrap_or_else(|| args.text().into_owned());
         let has_several = key_spec::routed_by(command, args).len() > 1;
         let part = Part { has_several, is_long: may_take_long(command), ..Part::new(to, bytes) };

@@ -90,11 +90,18 @@ pub(crate) fn question_behind(
     if !session.is_plain(engine) || !reasons.is_clustered_only() || !asks_for(engine, session) {
         return None;
     }
-    let (writes, publishes) = (command.flags.has(WRITE), false);
-    let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
-    matches!(reason, Some(Error::Moved(..))).then_some(())?;
+    let map = engine.cluster().map();
+    let slot = slot_of_call(command, args).ok()??;
+    let owner = map.owners.get(usize::from(slot)).copied().flatten()?;
+    let is_open = map.serving == Some(owner) || map.importing.contains_key(&slot);
+    if is_open || !engine.cluster().is_up(&map) {
+        let (writes, publishes) = (command.flags.has(WRITE), false);
+        let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
+        matches!(reason, Some(Error::Moved(..))).then_some(())?;
+    }
+    session.open_slot = None;
     let carried = Carried::of(engine, session, command, args)?;
-    Asking { engine, map: &engine.cluster().map(), session }.of_one_slot(carried)
+    Asking { engine, map: &map, session }.at_owner(carried, owner)
 }
 
 /// Returns whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
