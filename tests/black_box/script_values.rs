@@ -84,6 +84,75 @@ const VALUES: &[(&str, &str)] = &[
     ("redis.error_reply('a\\0b').err", "ERR a"),
 ];
 
+/// Whole scripts, and the real server's replies.
+const REPLIES: &[(&str, &str)] = &[
+    // Errors are read, and kept, as the handler of the real server leaves them.
+    (
+        "error(setmetatable({}, {__index = function(_, name) return 'X of ' .. name end}))",
+        "-X of err script: on @user_script:1.\r\n",
+    ),
+    ("error({err = 'X y', source = '@other', line = 7})", "-X y script: on @user_script:1.\r\n"),
+    ("error(_G)", "-ERR err_handler_def:10: Attempt to modify a readonly table script: on @err_handler_def:10.\r\n"),
+    (
+        "local f, e = load(function() error('r') end) return {e.err, e.source, e.line}",
+        "*3\r\n$20\r\nERR user_script:1: r\r\n$12\r\n@user_script\r\n:1\r\n",
+    ),
+    (
+        "local f, e = load(function() return {} end) return e.err",
+        "$55\r\nERR user_script:1: reader function must return a string\r\n",
+    ),
+    // A script may go as deep, also where the collector runs there.
+    ("local n = 0 local function f() n = n + 1 return 1 + f() end pcall(f) n = 0 pcall(f) return n", ":19997\r\n"),
+    (
+        "for i = 1, 10 do pcall(redis.call) end \
+         local function f(n) if n == 0 then collectgarbage() return 'end' end local ok, r = pcall(f, n - 1) return r end \
+         return f(198)",
+        "$3\r\nend\r\n",
+    ),
+    // A walk meets the globals and the functions of a library in one order.
+    (
+        "local t = {} for name in pairs(bit) do t[#t + 1] = name end return table.concat(t, ' ')",
+        "$65\r\ntohex arshift lshift ror bnot bor tobit rol rshift band bswap bxor\r\n",
+    ),
+    ("return redis.sha1hex(cmsgpack.pack(_G))", "$40\r\nc8ba67fec9c420565a307695f2023cec515bf28d\r\n"),
+];
+
+#[test]
+fn replies_of_scripts_are_those_of_the_real_server() {
+    on_each_thread_count(&[], |server| {
+        let mut socket = server.socket();
+        for (script, reply) in REPLIES {
+            send(&mut socket, &redis::cmd("EVAL").arg(script).arg(0).get_packed_command());
+            expect_bytes(&mut socket, reply.as_bytes());
+        }
+    });
+}
+
+/// The commands of a script that has no memory, may write nothing, and whose user may not call them.
+#[test]
+fn memory_is_the_first_reason_against_a_command_of_a_script() {
+    on_each_thread_count(&[], |server| {
+        let mut socket = server.socket();
+        let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+        let only_reads = "-ERR Write commands are not allowed from read-only scripts.";
+        let in_script = " script: on @user_script:1.";
+        let mut answers = |words: &[&str], reply: String| {
+            let mut command = redis::Cmd::new();
+            command.arg(words);
+            send(&mut socket, &command.get_packed_command());
+            expect_bytes(&mut socket, format!("{reply}\r\n").as_bytes());
+        };
+        let set = "return redis.call('SET', 'a', 'b')";
+        answers(&["EVAL_RO", set, "0"], format!("{only_reads}{in_script}"));
+        answers(&["CONFIG", "SET", "maxmemory", "1"], "+OK".to_owned());
+        answers(&["EVAL_RO", set, "0"], format!("{oom}{in_script}"));
+        answers(&["EVAL_RO", "return redis.call('DEL', 'a')", "0"], format!("{only_reads}{in_script}"));
+        answers(&["EVAL", "#!js\nreturn 1", "0"], oom.to_owned());
+        answers(&["ACL", "SETUSER", "default", "-set"], "+OK".to_owned());
+        answers(&["EVAL", set, "0"], format!("{oom}{in_script}"));
+    });
+}
+
 #[test]
 fn values_of_scripts_are_those_of_the_real_server() {
     on_each_thread_count(&[], |server| {

@@ -529,7 +529,7 @@ fn time_moves_in_a_script_that_is_slow() {
         let script = "local began = redis.call('TIME') \
                       for n = 1, 100000000 do \
                           local now = redis.call('TIME') \
-                          if now[1] ~= began[1] or now[2] ~= began[2] then return n > 100 end \
+                          if now[1] ~= began[1] or now[2] ~= began[2] then return true end \
                       end";
         assert_eq!(eval(&mut server.client(), script, &[], &[]), "1");
     });

@@ -1,4 +1,4 @@
-// ioredis and iovalkey, whose interface is the same: one server, with TLS, and a cluster. The argument is the module's name.
+// ioredis and iovalkey, whose interface is the same: one server, with TLS, and a cluster. The argument names it.
 const { deepStrictEqual: equal, rejects } = require("assert");
 const { readFileSync } = require("fs");
 const module_ = require(process.argv[2]);

@@ -970,19 +970,12 @@ LUA_API int lua_gc (lua_State *L, int what, int data) {
 */
 
 
-/* nested calls of C that `hosterror' makes at most */
-#define HOSTCALLS	10
-
-
 LUA_API int lua_error (lua_State *L) {
   lua_lock(L);
   api_checknelems(L, 1);
   if (G(L)->hosterror != NULL && ttisuserdata(L->top - 1)) {
-    unsigned short calls = L->nCcalls;
-    int ends;
-    if (calls > LUAI_MAXCCALLS - HOSTCALLS)  /* the host has room for its calls */
-      L->nCcalls = LUAI_MAXCCALLS - HOSTCALLS;
-    ends = (*G(L)->hosterror)(L);
+    unsigned short calls = luaD_makeroom(L);
+    int ends = (*G(L)->hosterror)(L);
     L->nCcalls = calls;
     if (ends) luaD_throw(L, LUA_ERRRUN);  /* past the handlers of errors */
   }

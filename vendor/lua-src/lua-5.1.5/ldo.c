@@ -71,7 +71,7 @@ void luaD_seterrorobj (lua_State *L, int errcode, StkId oldtop) {
 static void restore_stack_limit (lua_State *L) {
   lua_assert(L->stack_last - L->stack == L->stacksize - EXTRA_STACK - 1);
   if (L->size_ci > LUAI_MAXCALLS) {  /* there was an overflow? */
-    int inuse = cast_int(L->ci - L->base_ci);
+    int inuse = cast_int(L->ci - L->base_ci) - hostci(L);
     if (inuse + 1 < LUAI_MAXCALLS)  /* can `undo' overflow? */
       luaD_reallocCI(L, LUAI_MAXCALLS);
   }
@@ -151,10 +151,11 @@ void luaD_reallocstack (lua_State *L, int newsize) {
 
 void luaD_reallocCI (lua_State *L, int newsize) {
   CallInfo *oldci = L->base_ci;
-  luaM_reallocvector(L, L->base_ci, L->size_ci, newsize, CallInfo);
+  luaM_reallocvector(L, L->base_ci, L->size_ci + hostci(L),
+                     newsize + hostci(L), CallInfo);
   L->size_ci = newsize;
   L->ci = (L->ci - oldci) + L->base_ci;
-  L->end_ci = L->base_ci + L->size_ci - 1;
+  L->end_ci = L->base_ci + L->size_ci - 1 + hostci(L);
 }
 
 
@@ -178,11 +179,20 @@ static CallInfo *growCI (lua_State *L) {
 }
 
 
+unsigned short luaD_makeroom (lua_State *L) {
+  unsigned short calls = L->nCcalls;
+  if (calls > LUAI_MAXCCALLS - HOSTCALLS)
+    L->nCcalls = LUAI_MAXCCALLS - HOSTCALLS;
+  return calls;
+}
+
+
 void luaD_callhook (lua_State *L, int event, int line) {
   lua_Hook hook = L->hook;
   if (hook && L->allowhook) {
     ptrdiff_t top = savestack(L, L->top);
     ptrdiff_t ci_top = savestack(L, L->ci->top);
+    unsigned short calls;
     lua_Debug ar;
     ar.event = event;
     ar.currentline = line;
@@ -194,9 +204,11 @@ void luaD_callhook (lua_State *L, int event, int line) {
     L->ci->top = L->top + LUA_MINSTACK;
     lua_assert(L->ci->top <= L->stack_last);
     L->allowhook = 0;  /* cannot call hooks inside a hook */
+    calls = luaD_makeroom(L);
     lua_unlock(L);
     (*hook)(L, &ar);
     lua_lock(L);
+    L->nCcalls = calls;
     lua_assert(!L->allowhook);
     L->allowhook = 1;
     L->ci->top = restorestack(L, ci_top);

@@ -38,6 +38,14 @@
 typedef void (*Pfunc) (lua_State *L, void *ud);
 
 LUAI_FUNC int luaD_protectedparser (lua_State *L, ZIO *z, const char *name);
+/* the host's own call, which is not counted among those of a script */
+#define hostci(L)	(cast_int((L) == G(L)->mainthread))
+
+/* nested calls of C that the host makes at most in a hook, a finalizer or for
+   an error: it has room for them wherever the script is */
+#define HOSTCALLS	10
+
+LUAI_FUNC unsigned short luaD_makeroom (lua_State *L);
 LUAI_FUNC void luaD_callhook (lua_State *L, int event, int line);
 LUAI_FUNC int luaD_precall (lua_State *L, StkId func, int nresults);
 LUAI_FUNC void luaD_call (lua_State *L, StkId func, int nResults);

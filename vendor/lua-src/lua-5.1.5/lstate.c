@@ -41,10 +41,10 @@ typedef struct LG {
 
 static void stack_init (lua_State *L1, lua_State *L) {
   /* initialize CallInfo array */
-  L1->base_ci = luaM_newvector(L, BASIC_CI_SIZE, CallInfo);
+  L1->base_ci = luaM_newvector(L, BASIC_CI_SIZE + hostci(L1), CallInfo);
   L1->ci = L1->base_ci;
   L1->size_ci = BASIC_CI_SIZE;
-  L1->end_ci = L1->base_ci + L1->size_ci - 1;
+  L1->end_ci = L1->base_ci + L1->size_ci - 1 + hostci(L1);
   /* initialize stack array */
   L1->stack = luaM_newvector(L, BASIC_STACK_SIZE + EXTRA_STACK, TValue);
   L1->stacksize = BASIC_STACK_SIZE + EXTRA_STACK;
@@ -59,7 +59,8 @@ static void stack_init (lua_State *L1, lua_State *L) {
 
 
 static void freestack (lua_State *L, lua_State *L1) {
-  luaM_freearray(L, L1->base_ci, L1->size_ci, CallInfo);
+  if (L1->base_ci != NULL)
+    luaM_freearray(L, L1->base_ci, L1->size_ci + hostci(L1), CallInfo);
   luaM_freearray(L, L1->stack, L1->stacksize, TValue);
 }
 

@@ -5,6 +5,7 @@
 //! primary's is applied any more afterwards. A primary that becomes a replica first makes all that was written part of
 //! its stream ([`step_down`](crate::replication::step_down)).
 
+use super::good_replicas;
 use crate::persistence::aof;
 use engine::config::{Config, Directive, Upstream};
 use engine::locks::sync::{MutexGuard, lock_soon};
@@ -114,6 +115,8 @@ pub(crate) fn refresh(engine: &Engine, config: &Config) {
     let is_replica = status.is_replica();
     let is_up = status.link().state == LinkState::Connected;
     let reasons = engine.persistence_status();
+    // A server that leads from now on asks for replicas before it takes the first write.
+    good_replicas::refresh(engine, config);
     reasons.set_follows(is_replica);
     reasons.set_read_only_replica(is_replica && config.flag(Directive::REPLICA_READ_ONLY));
     reasons.set_stale(is_replica && !is_up && !config.flag(Directive::REPLICA_SERVE_STALE_DATA));

@@ -20,3 +20,18 @@ pub fn refresh(engine: &Engine, config: &Config) {
     let is_replica = engine.replication().is_replica();
     engine.persistence_status().set_short_of_replicas(is_short && !is_replica);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+
+    #[test]
+    fn a_new_primary_takes_no_write_without_replicas() {
+        let mut client = Client::new();
+        client.is("REPLICAOF 127.0.0.1 1", "+OK").is("CONFIG SET min-replicas-to-write 1", "+OK");
+        client.is("REPLICAOF NO ONE", "+OK");
+        client.is("SET k v", "-NOREPLICAS Not enough good replicas to write.");
+        client.is("REPLICAOF 127.0.0.1 1", "+OK");
+        client.is("SET k v", "-READONLY You can't write against a read only replica.");
+    }
+}

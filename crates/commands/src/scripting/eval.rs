@@ -38,7 +38,7 @@ const EVAL: Command = Command {
     flags: CALL.and(MAY_REPLICATE),
     keys: &[EVAL_KEYS.notes(UNSURE)],
     complexity: "Depends on the script that is executed.",
-    flags_of_call: Some(|_, flags, args| ScriptFlags::judge(ScriptFlags::of_script(&args[1]).ok(), flags)),
+    flags_of_call: Some(|_, flags, args| ScriptFlags::judge(ScriptFlags::told(&args[1]), flags)),
     ..SCRIPTING
 };
 
@@ -464,7 +464,7 @@ fn flush(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if cx.blocking != Blocking::Allowed {
+    if cx.blocking != Blocking::Allowed || !cx.reply.as_slice().is_empty() {
         return Err(Error::ScriptDebugInPipeline);
     }
     if args.len() > 4 {

@@ -59,10 +59,9 @@ thread_local! {
 /// The name of a text, and a line of it.
 pub(super) type SourceLine = (String, usize);
 
-/// Called with the error of a run while its stack is there: notes where in the script's text it stands that has failed.
-pub(super) fn note(lua: &Lua, error: Value) -> mlua::Result<Value> {
-    PLACE.set(place(lua));
-    Ok(error)
+/// Keeps the place of what has failed just now, or forgets it.
+pub(super) fn note_place(place: Option<SourceLine>) {
+    PLACE.set(place);
 }
 
 /// Returns what scripts know a native's error as, which has just been raised. One that ends the run meets no handler.
@@ -113,7 +112,7 @@ impl Failed {
     }
 }
 
-/// What the error of a run is, which has just been [noted](note).
+/// What the error of a run is, which has just been noted.
 pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     let (error, place) = (clean(lua, error)?, PLACE.take());
     let mut is_odd = false;
@@ -152,6 +151,9 @@ pub(super) fn bad_argument(lua: &Lua, index: usize, text: &(impl AsRef<[u8]> + ?
     };
     message(lua, [start.as_bytes(), text.as_ref(), b")"].concat())
 }
+
+/// The error of setting a field of a table that is read-only.
+pub(super) const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// An error table.
 pub(super) fn table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Value> {
@@ -192,15 +194,15 @@ impl ErrorTable {
         Some(ErrorTable { text, counted })
     }
 
-    /// The error that a table is which was raised: a number is a text there.
+    /// The error that a table is which was raised: a number is a text there, and a metatable may give it.
     fn raised(lua: &Lua, table: &Table) -> Option<ErrorTable> {
-        let text = match table.raw_get("err") {
+        let text = match table.get("err") {
             Ok(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
                 lua.coerce_string(value).ok()??
             }
             _ => return None,
         };
-        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        let counted = matches!(table.get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         Some(ErrorTable { text: engine::before_nul(&text.as_bytes()).to_vec(), counted })
     }
 }

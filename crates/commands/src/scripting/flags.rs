@@ -46,6 +46,16 @@ impl ScriptFlags {
         ScriptFlags::NAMES.iter().find(|(_, known)| known.as_bytes() == name).map(|(flag, _)| *flag)
     }
 
+    /// The flags that a script is judged by: none are known of one whose first line is wrong. One for an engine that is
+    /// not there allows nothing.
+    pub fn told(text: &[u8]) -> Option<ScriptFlags> {
+        match ScriptFlags::of_script(text) {
+            Ok(flags) => Some(flags),
+            Err(Error::ShebangEngineUnknown(_)) => Some(ScriptFlags::default()),
+            Err(_) => None,
+        }
+    }
+
     /// The flags of a script, by its first line: `#!lua flags=no-writes,allow-oom`.
     pub fn of_script(text: &[u8]) -> Result<ScriptFlags, Error> {
         if !text.starts_with(b"#!") {

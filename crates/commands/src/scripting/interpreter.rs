@@ -163,7 +163,7 @@ impl Interpreter {
         looks::note_calls(&lua)?;
         let natives = lua.create_table()?;
         lua_host::take_errors(&lua, &native(&lua, failure::raised)?)?;
-        let note = native(&lua, failure::note)?;
+        let note = native(&lua, lua_host::note)?;
         natives.raw_set("protect", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, true))?)?;
         natives.raw_set("open", native(&lua, |lua, table| lua_host::set_readonly(lua, &table, false))?)?;
         natives.raw_set("missing", native(&lua, lua_host::missing)?)?;
@@ -366,7 +366,11 @@ impl Interpreter {
         }
         self.report(scripts);
         let (ok, value) = outcome?;
-        Ok(if ok { Ok(value) } else { Err(failure::failed(&self.lua, value)?) })
+        if ok {
+            failure::note_place(None);
+            return Ok(Ok(value));
+        }
+        Ok(Err(failure::failed(&self.lua, value)?))
     }
 
     fn strings<'a>(&self, words: impl ExactSizeIterator<Item = &'a [u8]>) -> mlua::Result<Table> {

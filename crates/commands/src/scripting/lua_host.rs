@@ -135,11 +135,30 @@ unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
     2
 }
 
+/// The place at which the handler of other servers fails when it is given a table that is read-only.
+const HANDLER: (&str, usize) = ("@err_handler_def", 10);
+
+/// The handler of a run's errors, called while the stack is there: keeps the place of the function that has failed,
+/// and makes a table with the error's text and place. A script sees it where `load` catches an error of its reader.
+pub(super) fn note(lua: &Lua, error: Value) -> mlua::Result<Value> {
+    if let Value::Table(table) = &error
+        && is_readonly(lua, table)?
+    {
+        let (source, line) = HANDLER;
+        failure::note_place(Some((source.to_owned(), line)));
+        let text = format!("ERR {}:{line}: {}", &source[1..], failure::READ_ONLY);
+        return failure::table(lua, text.as_bytes(), false).or(Ok(error));
+    }
+    failure::note_place(failure::place(lua));
+    // Without memory for the table the error stays what it is.
+    handle(lua, error.clone()).or(Ok(error))
+}
+
 /// The handler that scripts find among their globals: a table with the text of the error and its place.
 pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
     let table = match error {
         Value::Table(table) if is_readonly(lua, &table)? => {
-            return Err(failure::bare_message("Attempt to modify a readonly table"));
+            return Err(failure::bare_message(failure::READ_ONLY));
         }
         Value::Table(table) => table,
         other => {
@@ -150,8 +169,8 @@ pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
         }
     };
     if let Some((source, line)) = failure::place(lua) {
-        table.raw_set("source", source)?;
-        table.raw_set("line", line)?;
+        table.set("source", source)?;
+        table.set("line", line)?;
     }
     Ok(Value::Table(table))
 }

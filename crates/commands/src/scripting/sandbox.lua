@@ -8,16 +8,17 @@ local protect, open = native.protect, native.open
 local ipairs, loadstring, next, pairs, setfenv, setmetatable, type = ipairs, loadstring, next, pairs, setfenv, setmetatable, type
 local getmetatable, lua = getmetatable, getfenv(1)
 
+-- A walk through a table depends on the order in which its keys came. In this one a walk through the globals is that
+-- of other servers. Each is set by itself: an assignment of several goes from the last to the first.
 local names = {
-    'assert', 'collectgarbage', 'error', 'gcinfo', 'getmetatable', 'load', 'loadstring', 'next', 'pcall', 'rawequal', 'rawget', 'rawset',
-    'select', 'setmetatable', 'tonumber', 'tostring', 'type', 'unpack', 'xpcall', '_VERSION', 'ipairs', 'pairs', 'coroutine', 'table',
-    'string', 'math',
+    'xpcall', 'collectgarbage', 'error', '_VERSION', 'loadstring', 'gcinfo', 'ipairs', 'getmetatable', 'string', 'load', 'rawset', 'table',
+    'select', 'type', 'rawequal', 'rawget', 'setmetatable', 'pcall', 'tostring', 'tonumber', 'assert', 'coroutine', 'unpack',
+    'pairs', 'next', 'math',
 }
 
 math.random, math.randomseed = native.random, native.randomseed
 local os = { clock = os.clock }
 
--- The globals, in the order that other servers make them in: a script may walk through them.
 local function globals_of(api)
     local globals = {}
     globals._G = globals
@@ -27,11 +28,13 @@ local function globals_of(api)
     if native.insecure_api then
         globals.getfenv, globals.setfenv, globals.newproxy = lua.getfenv, lua.setfenv, lua.newproxy
     end
-    globals.debug, globals.os = {}, os
+    globals.debug = {}
+    globals.os = os
     for _, name in ipairs({ 'cjson', 'struct', 'cmsgpack', 'bit' }) do
         globals[name] = native.libraries[name]
     end
-    globals.server, globals.redis = api, api
+    globals.server = api
+    globals.redis = api
     globals.debug = nil
     return setmetatable(globals, { __index = native.missing })
 end
@@ -52,7 +55,8 @@ local function protect_all(t)
 end
 
 local scripts = globals_of(native.api)
-scripts.__server__err__handler, scripts.__redis__err__handler = native.error_handler, native.error_handler
+scripts.__server__err__handler = native.error_handler
+scripts.__redis__err__handler = native.error_handler
 
 -- Functions do without what is for scripts only, and see their globals through a table that the text of a library sees others through.
 local functions = globals_of(native.function_api)
@@ -73,7 +77,8 @@ local runner = { for_scripts = scripts, for_functions = shown }
 -- The keys and arguments of scripts are found in these tables.
 function runner.set_words(keys, args)
     open(scripts)
-    scripts.KEYS, scripts.ARGV = keys, args
+    scripts.KEYS = keys
+    scripts.ARGV = args
     protect(scripts)
 end
 

@@ -16,7 +16,7 @@ use super::looks;
 use super::lua_memory;
 use super::script_slot::ScriptSlot;
 use crate::core::args::{Args, OwnWords};
-use crate::core::command::{CommandEntry, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
+use crate::core::command::{CommandEntry, Flags, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
 use crate::core::command_table::{CommandTable, lookup, unknown_subcommand};
 use crate::core::context::Context;
 use crate::core::key_spec::key_indices;
@@ -197,27 +197,40 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             return refused(Error::NotFromScript);
         }
         let call = Call::of(entry, args, self.cx.session.db);
-        if let Err((_, error)) = rights::check(self.cx.engine, self.cx.session, &call, rights::IN_SCRIPT, self.cx.now) {
+        self.admit(command.flags, &call).map_err(|error| Refused { error, entry: Some(entry) })?;
+        Ok(entry)
+    }
+
+    /// Refuses a command that the server's state, its user's rights or the script do not allow. Memory counts first,
+    /// as in Valkey.
+    fn admit(&mut self, flags: Flags, call: &Call<'_>) -> Result<(), Error> {
+        let (engine, has_written) = (self.cx.engine, self.changed);
+        // A command from a primary or a log ran once already, where it was accepted.
+        let is_obeyed = self.cx.keys.origin().asker.is_obeyed();
+        let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
+        let refusal = |flags| match is_obeyed {
+            true => None,
+            false => admission::refusal_in_script(engine, flags, may_grow, has_written),
+        };
+        if let Some(error) = refusal(flags.without(WRITE)) {
+            return Err(error);
+        }
+        if let Err((_, error)) = rights::check(engine, self.cx.session, call, rights::IN_SCRIPT, self.cx.now) {
             let text = error.text().unwrap_or_default();
-            return refused(Error::ScriptDenied(Word::of(text.strip_prefix(b"NOPERM ").unwrap_or(&text))));
+            return Err(Error::ScriptDenied(Word::of(text.strip_prefix(b"NOPERM ").unwrap_or(&text))));
         }
         let only_reads = self.call.read_only || self.call.flags.has(ScriptFlags::NO_WRITES);
-        if only_reads && command.flags.has(WRITE.and(MAY_REPLICATE)) {
-            return refused(Error::ScriptReadOnly);
+        if only_reads && flags.has(WRITE.and(MAY_REPLICATE)) {
+            return Err(Error::ScriptReadOnly);
         }
-        // It ran once already, where it was accepted.
-        if self.cx.keys.origin().asker.is_obeyed() {
-            return Ok(entry);
+        if is_obeyed {
+            return Ok(());
         }
-        if self.cx.engine.persistence_status().deny_reasons().is_stale() && !command.flags.has(STALE) {
-            return refused(Error::ScriptStale);
+        if engine.persistence_status().deny_reasons().is_stale() && !flags.has(STALE) {
+            return Err(Error::ScriptStale);
         }
-        if let Err(error) = call.check_memory(self.cx.session) {
-            return refused(error);
-        }
-        let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
-        let refusal = admission::refusal_in_script(self.cx.engine, command.flags, may_grow, self.changed);
-        refusal.map_or(Ok(entry), refused)
+        call.check_memory(self.cx.session)?;
+        refusal(flags).map_or(Ok(()), Err)
     }
 
     /// Makes sure that the command's locks are held.

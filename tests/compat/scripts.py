@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Random scripts beside a real server: `lua-fuzz` of the conformance tools makes them, and both reply byte for byte the same.
+
+    scripts.py --server target/release/cinnabar-server --peer 'valkey-server' --fuzzer .../lua-fuzz [--seed N] [--seconds 30]
+
+The seed is a fresh one unless it is given, and is printed. Differences that have one of CAUSES are counted and nothing else;
+exits with 1 if there is any other, which is shown with the part of the script that it comes from.
+"""
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from importlib.machinery import SourceFileLoader
+
+from wire import free_port
+
+BATCH = 100
+SHOWN = 10
+# Parts of scripts whose replies differ with a reason.
+CAUSES = {
+    "the version in a dump": r"\bDUMP\b",
+    "the order of keys and of sets": r"call (KEYS|SCAN|RANDOMKEY)\b|\b(FUNCTION LIST|COMMAND INFO)\b",
+    "clocks": r"os\.clock|call (SLOWLOG|COMMANDLOG|TIME)\b",
+    "what a server tells of itself": r"call (LOLWUT|MEMORY|INFO)\b",
+    "integers of scripts, which are texts there": r"\bOBJECT ENCODING\b",
+    "how often the collector ran before a deep call": r"\bf [123]\d{4}\b",
+}
+
+
+def cause(text, found):
+    """The cause of a difference in this part of a script."""
+    plain = re.sub(r'["\', ()]+', " ", text)
+    for name, pattern in CAUSES.items():
+        if re.search(pattern, plain, re.IGNORECASE) and ("deep" not in name or any(b"overflow" in reply for reply in found)):
+            return name
+    return None
+
+
+def values(reply):
+    """The texts of an array of strings."""
+    return re.findall(rb"\$\d+\r\n(.*?)\r\n(?=\$|\Z)", reply, re.DOTALL)
+
+
+class Comparison:
+    def __init__(self, tool, ports, seed):
+        self.tool, self.generator = tool, tool.Gen(seed)
+        self.families = sorted(self.generator.fam)
+        self.servers = [tool.Conn("127.0.0.1", port) for port in ports]
+        self.protocol, self.programs, self.causes, self.others = 2, 0, Counter(), 0
+
+    def everywhere(self, commands):
+        return [server.many(commands) for server in self.servers]
+
+    def batch(self):
+        programs = [self.generator.program(self.families) for _ in range(BATCH)]
+        self.protocol = 5 - self.protocol
+        commands, owners = [["HELLO", str(self.protocol)]], [None]
+        for number, (_, _, own) in enumerate(programs):
+            commands += own
+            owners += [number] * len(own)
+        differ = set()
+        for owner, command, real, ours in zip(owners, commands, *self.everywhere(commands)):
+            if owner is not None and owner not in differ and self.tool.norm(real) != self.tool.norm(ours):
+                differ.add(owner)
+                self.note(programs[owner], command, real, ours)
+        self.programs += BATCH
+        real, ours = (replies[0] for replies in self.everywhere([["EVAL", self.tool.SNAP, "0"]]))
+        if real != ours:
+            self.others += 1
+            print(f"DIFFERENT data after program {self.programs}:\n  there {real[:600]!r}\n  here  {ours[:600]!r}")
+        self.everywhere([["SELECT", "1"], ["FLUSHDB"], ["SELECT", "0"], ["FLUSHALL"], ["FUNCTION", "FLUSH"]])
+        if self.programs % 1000 == 0:
+            for server in self.servers:
+                self.tool.reset(server)
+
+    def note(self, program, command, real, ours):
+        family, probes, _ = program
+        parts = [(" ".join(map(str, command)), real, ours)]
+        if probes and command[1] == self.generator.join(probes):
+            pairs = list(zip(probes, values(real), values(ours)))
+            parts = [part for part in pairs if self.tool.norm(part[1]) != self.tool.norm(part[2])] or parts
+        for text, *replies in parts:
+            why = cause(text, replies)
+            if why:
+                self.causes[why] += 1
+                continue
+            self.others += 1
+            if self.others <= SHOWN:
+                print(f"DIFFERENT ({family}, RESP{self.protocol}): {text[:1500]}\n  there {replies[0][:600]!r}\n  here  {replies[1][:600]!r}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--peer", required=True)
+    parser.add_argument("--fuzzer", required=True)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    parser.add_argument("--seconds", type=float, default=30)
+    options = parser.parse_args()
+    print(f"scripts.py: seed {options.seed}", flush=True)
+    ports, processes = [free_port(), free_port()], []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for binary, port in zip((options.peer, options.server), ports):
+                words = [os.path.abspath(binary), "--port", str(port), "--save", "", "--dir", folder, "--enable-debug-command", "yes"]
+                processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
+            comparison = Comparison(SourceFileLoader("lua_fuzz", options.fuzzer).load_module(), ports, options.seed)
+            end = time.monotonic() + options.seconds
+            while time.monotonic() < end:
+                comparison.batch()
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    for name, count in comparison.causes.most_common():
+        print(f"{count} differ by {name}")
+    print(f"scripts.py: {comparison.others} differences in {comparison.programs} programs, seed {options.seed}")
+    return bool(comparison.others)
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    sys.exit(main())
