@@ -1,13 +1,14 @@
 //! The server as a process: what it writes into its log, what it is called, where it listens, and what it leaves
 //! behind.
 
-use crate::dialogue::dialogue;
+use crate::dialogue::{ask, dialogue};
 use crate::harness::{
-    Folder, Server, eventually, expect_bytes, free_port, owned, read_to_close, run_to_end, send, socket_to,
+    Folder, Server, binary, eventually, expect_bytes, free_port, owned, read_to_close, run_to_end, send, socket_to,
 };
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 
 const DEBUGGING: [&str; 2] = ["--enable-debug-command", "yes"];
 
@@ -189,4 +190,22 @@ fn what_is_dangerous_must_be_allowed_at_the_start() {
             ),
         ],
     );
+}
+
+/// Test suites of clients and scripts choose what they try by the first version in the line.
+#[test]
+fn the_first_version_is_that_of_the_commands() {
+    let told = |arguments: &[&str]| {
+        let output = Command::new(binary()).args(arguments).output().expect("it runs");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for option in ["-v", "--version"] {
+        let line = told(&[option]);
+        let first = line.split_once("v=").and_then(|(_, rest)| rest.split(' ').next()).expect("a version");
+        let served = ask(&mut Server::start(&[]).client(), "INFO server");
+        assert!(served.contains(&format!("valkey_version:{first}\\r")), "{line}");
+        let digits = line.split(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty());
+        assert_eq!(digits, first.split('.').next(), "{line}");
+        assert!(line.starts_with("Cinnabar server v=") && line.contains(" cinnabar="), "{line}");
+    }
 }

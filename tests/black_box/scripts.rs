@@ -551,7 +551,13 @@ fn a_script_is_debugged_line_by_line() {
         send(&mut socket, b"*3\r\n$5\r\nredis\r\n$3\r\nget\r\n$1\r\nk\r\n");
         expect_bytes(&mut socket, b"*2\r\n+<command> get k\r\n+<reply> \"1\"\r\n");
         send(&mut socket, b"*2\r\n$5\r\nprint\r\n$4\r\nKEYS\r\n");
-        expect_bytes(&mut socket, b"*1\r\n+<value> {\"k\"}\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+<value> {k; }\r\n");
+        send(&mut socket, b"*1\r\n$5\r\nprint\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+<value> a = 1\r\n");
+        send(&mut socket, b"*2\r\n$1\r\np\r\n$1\r\na\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+<value> 1\r\n");
+        send(&mut socket, b"*2\r\n$1\r\np\r\n$1\r\nb\r\n");
+        expect_bytes(&mut socket, b"*1\r\n+No such variable.\r\n");
         send(&mut socket, b"*1\r\n$8\r\ncontinue\r\n");
         expect_bytes(&mut socket, b"*1\r\n+<endsession>\r\n*1\r\n$1\r\nk\r\n");
         // A client that goes lets its script run to its end.

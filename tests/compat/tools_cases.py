@@ -11,6 +11,8 @@ import re
 import time
 from typing import Callable, Optional
 
+import tools_debugger
+
 EVERY_TYPE = [
     ("SET", "string", "hello world"),
     ("SET", b"binary\xff\x01\n", b'\x00\xc3\xa9\x7f"\\'),
@@ -116,6 +118,7 @@ def cases(port, folder):
         walks,
         times,
         scripts,
+        debugger,
         pipes,
         feeds,
         lines,
@@ -393,6 +396,10 @@ def scripts(at, folder):
     yield Case("eval", at + ["--eval", broken], setup=EVERY_TYPE)
     yield Case("eval", at + ["-e", "--eval", broken], setup=EVERY_TYPE)
     yield Case("eval", at + ["-r", "2", "--eval", path, "a"], setup=EVERY_TYPE)
+
+
+def debugger(at, folder):
+    return tools_debugger.sessions(Case, at, folder)
 
 
 def pipes(at, _):

@@ -13,8 +13,8 @@ REFUSED = re.compile(r"Unrecognized option|Invalid option|not supported")
 VALUES = {"--cluster": "help", "--eval": "/dev/null", "--show-pushes": "no", "--rfr": "no", "-u": "redis://127.0.0.1:1",
           "-h": "127.0.0.1", "-s": "/nonexistent", "--sni": "localhost", "-t": "1", "-X": "ping"}
 BENCHMARK_VALUES = {"-t": "get"}
-# The debugger of scripts, which needs a server that has it, and random commands.
-LACKING = {"cli": {"--ldb", "--ldb-sync-mode"}, "benchmark": {"--fuzz", "--fuzz-mode", "--fuzz-loglevel"}}
+# Random commands.
+LACKING = {"cli": set(), "benchmark": {"--fuzz", "--fuzz-mode", "--fuzz-loglevel"}}
 
 
 def differences(tool, ours, theirs):

@@ -19,6 +19,7 @@ use resp::{Value, format_double};
 
 use crate::options::Options;
 use crate::protocol_client::{Client, ClientFailure};
+use crate::resp_session::RespSession;
 use crate::transport::{Interrupts, Transport, TransportEvent, print, reason};
 use resp::address::Target;
 
@@ -117,6 +118,10 @@ impl Client for BookSession {
     /// The protocol has no messages.
     fn is_subscribed(&self) -> bool {
         false
+    }
+
+    fn resp_session(&mut self) -> Option<&mut RespSession> {
+        None
     }
 
     fn print_messages(&mut self, _input: Option<BorrowedFd<'_>>) -> Result<(), ClientFailure> {

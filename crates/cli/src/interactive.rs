@@ -20,32 +20,49 @@ use crate::help_text::help;
 use crate::history::{HistoryFile, LINES_MAX, is_sensitive};
 use crate::paste::Paste;
 use crate::protocol_client::{Client, ClientFailure};
+use crate::scripts::debug_session::{self, Beginning, ScriptDebugger};
 use crate::transport::print;
 use resp::address::Target;
 
 /// A command that took this long or longer is followed by its time.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Reads and runs commands until the input ends. `show_times`: replies are for people.
-pub fn run(client: &mut dyn Client, show_times: bool) -> io::Result<ExitCode> {
+/// Reads and runs commands until the input ends. `show_times`: replies are for people. With a debugger its script comes
+/// first, and commands are for it as long as it stands.
+pub fn run(client: &mut dyn Client, show_times: bool, mut debugger: Option<ScriptDebugger>) -> io::Result<ExitCode> {
     if let Err(failure) = client.connect(None) {
         eprintln!("{failure}");
+        if debugger.is_some() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    if let (Some(debugger), Some(session)) = (&mut debugger, client.resp_session()) {
+        match debugger.begin(session) {
+            Ok(Beginning::Stands) => {}
+            Ok(Beginning::Refused) => return Ok(ExitCode::SUCCESS),
+            Err(failure) => {
+                eprintln!("{failure}");
+                return Ok(ExitCode::FAILURE);
+            }
+        }
     }
     let mut lines = Lines::open()?;
     let complaints = lines.guide().read_preferences();
     print(complaints.as_bytes());
     loop {
-        if lines.is_terminal() {
+        let debugged = debugger.as_ref().is_some_and(ScriptDebugger::stands);
+        if lines.is_terminal() && !debugged {
             lines.guide().learn(client);
         }
-        let Some(line) = lines.next(&client.prompt())? else {
+        let prompt = if debugged { debug_session::PROMPT.to_owned() } else { client.prompt() };
+        let Some(line) = lines.next(&prompt)? else {
             // The end of the input leaves a subscription first.
             if client.is_subscribed() && client.connect(None).is_ok() {
                 continue;
             }
             return Ok(ExitCode::SUCCESS);
         };
-        let step = run_line(client, &mut lines, &line, show_times);
+        let step = run_line(client, &mut lines, debugger.as_mut(), &line, show_times);
         let step = step.and_then(|step| {
             if client.is_subscribed() {
                 lines.wait_beside(|input| client.print_messages(input))?;
@@ -66,8 +83,15 @@ enum Step {
     Quit,
 }
 
-fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times: bool) -> Result<Step, ClientFailure> {
-    let Some(arguments) = words::split(line) else {
+fn run_line(
+    client: &mut dyn Client,
+    lines: &mut Lines,
+    mut debugger: Option<&mut ScriptDebugger>,
+    line: &[u8],
+    show_times: bool,
+) -> Result<Step, ClientFailure> {
+    let debugged = debugger.as_ref().is_some_and(|debugger| debugger.stands());
+    let Some(arguments) = (if debugged { debug_session::words(line) } else { words::split(line) }) else {
         let rough_words: Vec<_> = line.split(u8::is_ascii_whitespace).map(<[u8]>::to_vec).collect();
         lines.remember(line, &rough_words);
         print(b"Invalid argument(s)\n");
@@ -84,8 +108,25 @@ fn run_line(client: &mut dyn Client, lines: &mut Lines, line: &[u8], show_times:
         }
     };
     lines.remember(line, command);
-    match (first.to_ascii_lowercase().as_slice(), arguments.as_slice()) {
+    let name = first.to_ascii_lowercase();
+    if let (Some(debugger), Some(session)) = (debugger.as_deref_mut(), client.resp_session())
+        && debugger.stands()
+        && !matches!(name.as_slice(), b"quit" | b"exit" | b"restart" | b"clear")
+    {
+        debugger.obey(session, command, repeat)?;
+        return Ok(Step::Next);
+    }
+    match (name.as_slice(), arguments.as_slice()) {
         (b"quit" | b"exit", _) => return Ok(Step::Quit),
+        (b"restart", _) if debugger.is_some() => {
+            print(b"\n");
+            if let (Some(debugger), Some(session)) = (debugger, client.resp_session()) {
+                return Ok(match debugger.begin(session)? {
+                    Beginning::Stands => Step::Next,
+                    Beginning::Refused => Step::Quit,
+                });
+            }
+        }
         (b"restart", _) => print(b"Use 'restart' only in Lua debugging mode.\n"),
         (b"clear", [_]) => print(b"\x1b[H\x1b[2J"),
         (b"help" | b"?", [_, topic @ ..]) => print(help(lines.guide().learn(client), topic).as_bytes()),

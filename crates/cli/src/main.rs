@@ -18,7 +18,7 @@
 //! | [`history`], [`paste`] | what was typed before; what is pasted |
 //! | [`password`] | typed without being shown |
 //! | [`pipe`] | requests from standard input as they are |
-//! | [`eval_file`] | scripts from files |
+//! | [`scripts`] | scripts from files, and a debugger for one |
 //! | [`keys`] | walks over the keyspace, and what they find |
 //! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
 //! | [`stat`], [`ping_latency`] | the server as time goes by |
@@ -38,7 +38,6 @@ mod cluster;
 mod command_line;
 mod completion;
 mod docs;
-mod eval_file;
 mod help_text;
 mod hint;
 mod history;
@@ -57,6 +56,7 @@ mod redirect;
 mod reply_fields;
 mod reply_format;
 mod resp_session;
+mod scripts;
 mod stat;
 mod top;
 mod transport;
@@ -72,6 +72,8 @@ use crate::options::{Mode, Options, StdinArgument};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::reply_format::OutputFormat;
 use crate::resp_session::RespSession;
+use crate::scripts::debug_session::ScriptDebugger;
+use crate::scripts::eval_file;
 use crate::transport::{Interrupts, print};
 use resp::words;
 
@@ -117,6 +119,7 @@ fn run(mut options: Options) -> ExitCode {
         Mode::Cluster(_) => return run_cluster(options),
         Mode::Commands if options.command.is_empty() => {}
         Mode::Commands => return run_one(options),
+        Mode::Eval(_) if options.stepping.is_some() => {}
         Mode::Eval(file) => match eval_file::command(file, &options.command) {
             Ok(command) => return run_command(options, &command),
             Err(text) => return fail(&text),
@@ -130,12 +133,20 @@ fn run(mut options: Options) -> ExitCode {
         _ => return run_mode(options).unwrap_or_else(|failure| fail(&failure.to_string())),
     }
     let show_times = options.output == OutputFormat::Formatted;
+    let debugger = script_debugger(&options);
     let interrupts = match Interrupts::catch() {
         Ok(interrupts) => Some(interrupts),
         Err(error) => return fail(&format!("Error: {}", transport::reason(&error))),
     };
-    interactive::run(&mut *client(options, interrupts), show_times)
+    interactive::run(&mut *client(options, interrupts), show_times, debugger)
         .unwrap_or_else(|error| fail(&format!("Error: {}", transport::reason(&error))))
+}
+
+/// The debugger of the script that `--eval` names, with `--ldb` or `--ldb-sync-mode`.
+fn script_debugger(options: &Options) -> Option<ScriptDebugger> {
+    let (Some(stepping), Mode::Eval(file)) = (options.stepping, &options.mode) else { return None };
+    let (file, words) = (file.clone(), options.command.clone());
+    Some(ScriptDebugger::new(stepping, move || eval_file::command(&file, &words)))
 }
 
 /// What commands the server has; without one, those that are known.

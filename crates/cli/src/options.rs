@@ -30,6 +30,15 @@ pub enum StdinArgument {
     Tagged(Vec<u8>),
 }
 
+/// How the server runs a script that is debugged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptStepping {
+    /// `--ldb`: beside the others, and what it changed is undone.
+    Forked,
+    /// `--ldb-sync-mode`: the others wait, and what it changed stays.
+    Synchronous,
+}
+
 /// What the program does with its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
@@ -108,6 +117,8 @@ pub struct Options {
     pub connect_timeout: Option<Duration>,
     /// Which addresses of a name to try first.
     pub preferred_ip: Option<IpVersion>,
+    /// `--ldb`, `--ldb-sync-mode`: the script of `--eval` is debugged.
+    pub stepping: Option<ScriptStepping>,
     /// `--mptcp`: connections may go over several paths.
     pub multipath: bool,
     /// Ask for the password on the terminal.

@@ -6,6 +6,8 @@ use std::os::fd::BorrowedFd;
 use resp::Value;
 use resp::address::Target;
 
+use crate::resp_session::RespSession;
+
 /// Why a command has no reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientFailure {
@@ -49,6 +51,9 @@ pub trait Client {
 
     /// Whether the server sends messages on its own.
     fn is_subscribed(&self) -> bool;
+
+    /// The session itself, if it is one of RESP.
+    fn resp_session(&mut self) -> Option<&mut RespSession>;
 
     /// Prints messages until the subscription ends or, if `input` is given, something can be read there.
     fn print_messages(&mut self, input: Option<BorrowedFd<'_>>) -> Result<(), ClientFailure>;

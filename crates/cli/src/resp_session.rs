@@ -17,7 +17,7 @@ use crate::options::{Options, Resp};
 use crate::protocol_client::{Client, ClientFailure};
 use crate::redirect::{REDIRECTIONS_MAX, Redirect};
 use crate::reply_format::{self, OutputFormat};
-use crate::transport::{Interrupts, Transport, TransportEvent, print, reason};
+use crate::transport::{Interrupts, Transport, TransportEvent, has_colors, print, reason};
 use resp::address::Target;
 
 /// Time between two attempts to get a lost connection back.
@@ -164,6 +164,11 @@ impl RespSession {
             let _ = self.connect(None);
             thread::sleep(RECONNECT_EVERY);
         }
+    }
+
+    /// The next reply to what was sent before.
+    pub fn next_reply(&mut self) -> Result<Value, ClientFailure> {
+        self.receive(Pushes::Aside)
     }
 
     /// Sends all commands at once and returns their replies.
@@ -412,7 +417,7 @@ impl RespSession {
     /// Says how to leave the stream of messages while nothing comes.
     fn wait_for_message_or_input(&mut self, input: BorrowedFd<'_>) -> Result<TransportEvent, ClientFailure> {
         let on_terminal = self.options.output != OutputFormat::Raw && self.options.for_people;
-        let in_color = on_terminal && std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
+        let in_color = on_terminal && has_colors();
         if on_terminal {
             let (bold, plain) = if in_color { ("\x1b[1;90m", "\x1b[0m") } else { ("", "") };
             print(
@@ -491,6 +496,10 @@ impl Client for RespSession {
 
     fn is_subscribed(&self) -> bool {
         self.subscriptions.any()
+    }
+
+    fn resp_session(&mut self) -> Option<&mut RespSession> {
+        Some(self)
     }
 
     fn print_messages(&mut self, input: Option<BorrowedFd<'_>>) -> Result<(), ClientFailure> {

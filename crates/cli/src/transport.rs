@@ -277,6 +277,11 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
+/// Whether the terminal is of a kind that shows colors.
+pub fn has_colors() -> bool {
+    std::env::var("TERM").is_ok_and(|term| term.contains("xterm"))
+}
+
 /// Writes to standard output at once. A reader that went away ends the program, as it ends any filter.
 pub fn print(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();

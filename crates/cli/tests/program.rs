@@ -315,6 +315,26 @@ fn restart_belongs_to_the_debugger() {
 }
 
 #[test]
+fn a_script_is_debugged_to_its_end() {
+    let path = std::env::temp_dir().join(format!("cinnabar-cli-ldb-{}.lua", std::process::id()));
+    std::fs::write(&path, "return(1)").unwrap();
+    let stop = "*2\r\n+* Stopped at 1, stop reason = step over\r\n+-> 1   return(1)\r\n";
+    let session =
+        [("SCRIPT DEBUG yes", "+OK\r\n"), ("EVAL return(1) 1 k a", stop), ("s", "*1\r\n+<endsession>\r\n:1\r\n")];
+    let server = Server::start(vec![talk(&session), talk(&[("ping", "+PONG\r\n")])]);
+    let output = server.run(&["--ldb", "--eval", path.to_str().unwrap(), "k", ",", "a"], "s\nping\n");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end = "\n(integer) 1\n\n(Lua debugging session ended -- dataset changes rolled back)\n\nPONG\n";
+    assert!(text.starts_with("Lua debugging session started, please use:\n") && text.ends_with(end), "{text}");
+    // A server that has no debugger says so instead of running the script.
+    let server = Server::start(vec![talk(&[("SCRIPT DEBUG sync", "-ERR no\r\n")])]);
+    let output = server.run(&["--ldb-sync-mode", "--eval", path.to_str().unwrap()], "s\n");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("\nEval debugging session can't start:\n(error) ERR no\n"), "{text}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn an_address_is_named_as_it_was_given() {
     for (host, expected) in [("::1", "[::1]:1"), ("127.0.0.1:7000", "127.0.0.1:7000:1")] {
         let output = run(&["-h", host, "-p", "1", "ping"], "");

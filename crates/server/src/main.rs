@@ -84,8 +84,9 @@ fn answer(invocation: &Invocation) -> ExitCode {
             let (malloc, build) = (&*system::allocator::VERSION, build_id());
             let Commit { hash, changed_files } = version::commit();
             println!(
-                "Cinnabar server v={CINNABAR} sha={hash}:{changed_files} malloc={malloc} bits=64 build={build:016x} \
-                 valkey={} redis={} features={FEATURES}",
+                "Cinnabar server v={} sha={hash}:{changed_files} malloc={malloc} bits=64 build={build:016x} \
+                 cinnabar={CINNABAR} valkey={} redis={} features={FEATURES}",
+                version::VALKEY,
                 version::VALKEY,
                 version::REDIS
             );

@@ -53,9 +53,6 @@ pub fn parse(arguments: &[Vec<u8>], surroundings: Surroundings) -> Result<Reques
             (Some(Apply::Words(_, set)), _) => rest = &rest[set(&mut draft, tail)?..],
             (Some(Apply::Help), _) => return Ok(Request::Help),
             (Some(Apply::Version), _) => return Ok(Request::Version),
-            (Some(Apply::Lacking(reason)), _) => {
-                return Err(error(&format!("{}: {reason}.", String::from_utf8_lossy(name))));
-            }
             (Some(Apply::Value(..)), []) if name == b"-h" => return Ok(Request::Help),
             (Some(Apply::Value(..)), []) | (None, _) => return Err(unrecognized(name)),
         }
@@ -84,13 +81,12 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         return Err(error("Options -2 and -3 are mutually exclusive."));
     }
     let mode = mode(&draft)?;
+    let output = output(&draft, &mode, surroundings.stdout_is_terminal)?;
     let stdin_argument = match (draft.last_from_stdin, draft.tag_from_stdin) {
         (true, Some(_)) => return Err(error("Options -x and -X are mutually exclusive.")),
         (true, None) => Some(StdinArgument::Last),
         (false, tag) => tag.map(StdinArgument::Tagged),
     };
-    let default_output = if surroundings.stdout_is_terminal { OutputFormat::Formatted } else { OutputFormat::Raw };
-    let output = draft.output.unwrap_or(default_output);
     refuse_what_does_nothing(&mode, draft.repeat.is_some(), output)?;
     let resp = match (draft.resp2, draft.resp3, output) {
         (true, ..) => Resp::Two,
@@ -117,6 +113,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         cursor: draft.cursor.unwrap_or(0),
         top_keys: draft.top_keys,
         hot_keys: draft.hot_keys,
+        stepping: draft.stepping,
         multipath: draft.multipath,
         pipe_timeout: draft.pipe_timeout.unwrap_or(Duration::from_secs(30)),
         connect_timeout: draft.connect_timeout,
@@ -146,6 +143,16 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
         cluster,
         command,
     })
+}
+
+/// The format of replies; the debugger of scripts has one of its own.
+fn output(draft: &Draft, mode: &Mode, is_terminal: bool) -> Result<OutputFormat, UsageError> {
+    match draft.stepping {
+        Some(_) if !matches!(mode, Mode::Eval(_)) => Err(error("Options --ldb and --ldb-sync-mode require --eval.")),
+        Some(_) => Ok(OutputFormat::Formatted),
+        None if is_terminal => Ok(draft.output.unwrap_or(OutputFormat::Formatted)),
+        None => Ok(draft.output.unwrap_or(OutputFormat::Raw)),
+    }
 }
 
 fn tcp_target(host: Option<String>, port: Option<u16>, is_book: bool) -> Target {
@@ -192,9 +199,7 @@ pub fn help() -> String {
             if let Apply::Value(operand, _) | Apply::Words(operand, _) = flag.apply {
                 left = format!("{left} {operand}");
             }
-            if !matches!(flag.apply, Apply::Lacking(_)) {
-                text.push_str(&format!("  {left:<24} {}\n", flag.help));
-            }
+            text.push_str(&format!("  {left:<24} {}\n", flag.help));
         }
     }
     text.push_str(
@@ -235,7 +240,7 @@ mod tests {
         for name in flags().flat_map(|flag| flag.names) {
             assert!(name.starts_with('-') && seen.insert(name), "{name}");
         }
-        for flag in flags().filter(|flag| !matches!(flag.apply, Apply::Lacking(_))) {
+        for flag in flags() {
             assert!(flag.names.iter().all(|name| help().contains(name)), "{:?}", flag.names);
         }
     }
@@ -311,7 +316,7 @@ mod tests {
             (&["--stat", "--top"], "Option --top without a number is a mode of its own."),
             (&["--top", "-r", "5"], "Option -r goes with --top as JSON only: the screen is left with q."),
             (&["--json", "--pipe"], "With --json there are replies and reports: this has none in JSON."),
-            (&["--ldb"], "--ldb: the script debugger is not supported."),
+            (&["--ldb"], "Options --ldb and --ldb-sync-mode require --eval."),
             (&["--book", "--scan"], "With --book there are only commands."),
             (&["-h"], "Help"),
             (&["-v"], "Version"),

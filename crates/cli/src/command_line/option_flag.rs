@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cinnabar_tls::client_options::ClientOptions;
 
-use crate::options::{ClusterOptions, KeySelection, Mode};
+use crate::options::{ClusterOptions, KeySelection, Mode, ScriptStepping};
 use crate::reply_format::OutputFormat;
 use crate::transport::IpVersion;
 
@@ -42,6 +42,7 @@ pub struct Draft {
     pub cursor: Option<u64>,
     pub top_keys: Option<usize>,
     pub hot_keys: Option<usize>,
+    pub stepping: Option<ScriptStepping>,
     pub multipath: bool,
     /// `--top` without a number.
     pub full_screen: bool,
@@ -63,8 +64,6 @@ pub enum Apply {
     Words(&'static str, fn(&mut Draft, &[Vec<u8>]) -> Result<usize, UsageError>),
     Help,
     Version,
-    /// An option of the stock client that belongs to a feature of its own.
-    Lacking(&'static str),
 }
 
 pub struct Flag {
@@ -93,10 +92,6 @@ pub const fn words(
     set: fn(&mut Draft, &[Vec<u8>]) -> Result<usize, UsageError>,
 ) -> Flag {
     Flag { names, apply: Apply::Words(operand, set), help }
-}
-
-pub const fn lacking(names: &'static [&'static str], reason: &'static str) -> Flag {
-    Flag { names, apply: Apply::Lacking(reason), help: reason }
 }
 
 pub fn utf8(text: &[u8], what: &str) -> Result<String, UsageError> {

@@ -6,9 +6,9 @@ use resp::address::{Uri, UriError};
 use resp::words::unquote;
 
 use super::option_flag::{
-    Apply, Draft, Flag, UsageError, error, integer, lacking, natural, port, seconds, switch, utf8, value, words,
+    Apply, Draft, Flag, UsageError, error, integer, natural, port, seconds, switch, utf8, value, words,
 };
-use crate::options::Mode;
+use crate::options::{Mode, ScriptStepping};
 use crate::reply_format::OutputFormat;
 use crate::transport::IpVersion;
 
@@ -155,6 +155,12 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
             value(&["--eval"], "<file>", "Run a script; what follows is: key ... , argument ...", |draft, text| {
                 draft.mode = Some(Mode::Eval(utf8(text, "file name")?));
                 Ok(())
+            }),
+            switch(&["--ldb"], "With --eval: debug the script; what it changes is undone.", |draft| {
+                draft.stepping = Some(ScriptStepping::Forked)
+            }),
+            switch(&["--ldb-sync-mode"], "The same, but others wait, and what it changes stays.", |draft| {
+                draft.stepping = Some(ScriptStepping::Synchronous)
             }),
             switch(&["-e"], "End with status 1 when the server replies with an error.", |draft| {
                 draft.errors_are_fatal = true
@@ -353,7 +359,6 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
                     Ok(())
                 },
             ),
-            lacking(&["--ldb", "--ldb-sync-mode"], "the script debugger is not supported"),
             Flag { names: &["--help"], apply: Apply::Help, help: "Print this help." },
             Flag { names: &["-v", "--version"], apply: Apply::Version, help: "Print the version." },
         ],

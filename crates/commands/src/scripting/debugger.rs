@@ -11,11 +11,12 @@
 //! the synchronous mode is known for. There is no process to fork, so there is no other mode. A client that has gone
 //! lets its script run to its end.
 //!
-//! Local variables have no way to here that is safe, so KEYS and ARGV are all that `print` knows.
+//! A message of one line is the same as Valkey's, which front ends look for.
 
 use super::current_run::RUN;
 use super::failure::{self, Failure};
 use super::human;
+use super::lua_host;
 use super::lua_memory::{Side, in_lua};
 use engine::time::Nanos;
 use mlua::chunk::ChunkMode;
@@ -185,14 +186,15 @@ fn obey(lua: &Lua, words: &[Vec<u8>]) -> Next {
     let Some((name, rest)) = words.split_first() else { return Next::Stay };
     let name = name.to_ascii_lowercase();
     match (&name[..], rest) {
-        (b"s" | b"step" | b"n" | b"next", _) => {
+        (b"s" | b"step" | b"n" | b"next", []) => {
             with(|debugger| debugger.steps = true);
             return Next::Go;
         }
-        (b"c" | b"continue", _) => return Next::Go,
-        (b"a" | b"abort", _) => return Next::Abort,
+        (b"c" | b"continue", []) => return Next::Go,
+        (b"a" | b"abort", []) => return Next::Abort,
         (b"e" | b"eval", [_, ..]) => evaluate(lua, &rest.join(&b' ')),
         (b"r" | b"redis" | b"v" | b"valkey" | b"server", [_, ..]) => call(lua, rest),
+        (b"p" | b"print", []) => print_all(lua),
         (b"p" | b"print", [name]) => print(lua, name),
         (b"t" | b"trace", []) => trace(lua),
         _ => return with(|debugger| debugger.obey(&name, rest)).unwrap_or(Next::Stay),
@@ -237,20 +239,41 @@ fn text_of(error: &mlua::Error) -> Vec<u8> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a metamethod may run, in Lua")]
-fn print(lua: &Lua, name: &[u8]) {
-    let line = match name {
-        b"KEYS" | b"ARGV" => {
-            let found = lua.create_string(name).and_then(|name| in_lua(|| lua.globals().get::<Value>(name)));
-            let value = found.unwrap_or(Value::Nil);
-            [b"<value> ", &human::of_value(lua, &value)[..]].concat()
-        }
-        _ => NO_LOCALS.into(),
-    };
-    with(|debugger| debugger.say_cut(&line));
+/// Levels of the stack that are the script's, from the innermost out.
+fn levels_of_script(lua: &Lua) -> Vec<usize> {
+    let is_ours = |frame: &Debug<'_>| frame.source().short_src.is_some_and(|name| name.contains("user_script"));
+    let ours = |level| lua.inspect_stack(level, |frame| is_ours(frame).then_some(level));
+    (0..).map_while(ours).flatten().collect()
 }
 
-const NO_LOCALS: &[u8] = b"No such variable: this server shows KEYS and ARGV only.";
+/// The local variables of the innermost function.
+fn print_all(lua: &Lua) {
+    let level = levels_of_script(lua).first().copied();
+    let locals = level.map_or_else(Vec::new, |level| lua_host::locals(lua, level));
+    if locals.is_empty() {
+        with(|debugger| debugger.say(b"No local variables in the current context."));
+    }
+    for (name, value) in locals {
+        let line = [b"<value> ", &name[..], b" = ", &human::of_value(lua, &value)].concat();
+        with(|debugger| debugger.say_cut(&line));
+    }
+}
+
+/// The variable that the script sees by this name, or one of a function that called it.
+#[allow(clippy::disallowed_methods, reason = "a metamethod may run, in Lua")]
+fn print(lua: &Lua, name: &[u8]) {
+    let levels = levels_of_script(lua);
+    let locals = levels.into_iter().flat_map(|level| lua_host::locals(lua, level));
+    let local = locals.into_iter().find_map(|(known, value)| (known == name).then_some(value));
+    let value = local.or_else(|| {
+        let global = matches!(name, b"KEYS" | b"ARGV").then(|| lua.create_string(name))?.ok()?;
+        in_lua(|| lua.globals().get::<Value>(global)).ok()
+    });
+    with(|debugger| match value {
+        Some(value) => debugger.say_cut(&[b"<value> ", &human::of_value(lua, &value)[..]].concat()),
+        None => debugger.say(b"No such variable."),
+    });
+}
 
 /// The functions that the script is in, from the innermost out.
 fn trace(lua: &Lua) {
@@ -271,23 +294,28 @@ fn trace(lua: &Lua) {
     }
 }
 
-const HELP: [&str; 15] = [
-    "Commands of the debugger, which may be cut down to their first letter:",
-    "help                 This text.",
-    "step, next           Run this line and stop before the next one.",
-    "continue             Run to the next breakpoint.",
-    "list [line [n]]      Show the lines around this one, or n before and after a line (0: this one).",
-    "whole                Show the whole script.",
-    "print NAME           Show KEYS or ARGV.",
-    "break                Show the breakpoints.",
-    "break LINE|-LINE|0   Set one, remove one, remove all.",
-    "trace                Show where the script is and who called that.",
-    "eval CODE            Run Lua code outside of the script's functions.",
-    "redis COMMAND        Run a command; also: valkey, server.",
-    "maxlen [N]           Show, or set, after how many bytes texts are cut; 0: never.",
-    "abort                End the script; what it changed stays changed.",
+const HELP: [&str; 17] = [
+    "Commands of the debugger; the letters in brackets are enough:",
+    "[h]elp               This text.",
+    "[s]tep, [n]ext       Run this line and stop before the next one.",
+    "[c]ontinue           Run to the next breakpoint.",
+    "[l]ist [line [n]]    Show the lines around this one, or n before and after a line (0: this one).",
+    "[w]hole              Show the whole script.",
+    "[p]rint              Show the local variables of the function that runs.",
+    "[p]rint NAME         Show a local variable, KEYS or ARGV.",
+    "[b]reak              Show the breakpoints.",
+    "[b]reak LINE|-LINE|0 Set one, remove one, remove all.",
+    "[t]race              Show where the script is and who called that.",
+    "[e]val CODE          Run Lua code outside of the script's functions.",
+    "[v]alkey COMMAND     Run a command; also: server, [r]edis.",
+    "[max]len             Show after how many bytes texts are cut.",
+    "[max]len N           Cut them after so many bytes; 0: never.",
+    "[a]bort              End the script. In the synchronous mode what it changed stays changed.",
     "A script stops itself with server.breakpoint() and says something here with server.debug().",
 ];
+
+/// The reply to words that are no command.
+const UNKNOWN: &[u8] = b"<error> Unknown debugger command or wrong number of arguments.";
 
 impl Debugger {
     fn why_stop(&mut self, counts: bool, ours: bool, line: usize, now: Nanos, patience: u64) -> Option<&'static str> {
@@ -366,34 +394,40 @@ impl Debugger {
 
     /// The commands that neither run anything nor let the script go on.
     fn obey(&mut self, name: &[u8], rest: &[Vec<u8>]) -> Next {
-        let number = |index: usize| {
-            let word = rest.get(index)?;
-            Some(std::str::from_utf8(word).ok()?.trim().parse::<i64>().unwrap_or(0))
-        };
+        let integer = |index: usize| std::str::from_utf8(rest.get(index)?).ok()?.trim().parse::<i64>().ok();
+        // A word that is no number is 0.
+        let number = |index: usize| rest.get(index).map(|_| integer(index).unwrap_or(0));
         match (name, rest.len()) {
-            (b"h" | b"help", _) => HELP.iter().for_each(|line| self.say(line.as_bytes())),
+            (b"h" | b"help", 0) => HELP.iter().for_each(|line| self.say(line.as_bytes())),
             (b"l" | b"list", 0..=2) => {
                 let around = number(0).and_then(|line| usize::try_from(line).ok()).filter(|line| *line > 0);
                 let context = number(1).and_then(|lines| usize::try_from(lines).ok()).unwrap_or(CONTEXT);
                 self.say_lines(around.unwrap_or(self.line), context);
             }
             (b"w" | b"whole", 0) => self.say_lines(1, usize::MAX),
-            (b"p" | b"print", 0) => self.say(b"This server shows KEYS and ARGV only."),
             (b"b" | b"break", 0) => self.say_breakpoints(),
-            (b"b" | b"break", _) => (0..rest.len()).filter_map(number).for_each(|line| self.set_breakpoint(line)),
-            (b"m" | b"maxlen", 0 | 1) => {
-                if let Some(limit) = number(0) {
-                    let limit = usize::try_from(limit).unwrap_or(0);
-                    self.limit = if limit == 0 { 0 } else { limit.max(LIMIT_MIN) };
-                }
-                match self.limit {
-                    0 => self.say(b"<value> replies are unlimited."),
-                    limit => self.say(format!("<value> replies are truncated at {limit} bytes.").as_bytes()),
-                }
-            }
-            _ => self.say(b"<error> Unknown debugger command or wrong number of arguments."),
+            (b"b" | b"break", 1) => match integer(0) {
+                Some(line) => self.set_breakpoint(line),
+                None => self.say(&[b"Invalid argument:'", &rest[0][..], b"'"].concat()),
+            },
+            (b"max" | b"maxlen", 0) => self.say(format!("Current maxlen is {}", self.limit).as_bytes()),
+            (b"max" | b"maxlen", 1) => match integer(0).map(usize::try_from) {
+                Some(limit) => self.set_limit(limit.unwrap_or(0)),
+                None => self.say(b"<error> Invalid maxlen value."),
+            },
+            _ => self.say(UNKNOWN),
         }
         Next::Stay
+    }
+
+    fn set_limit(&mut self, limit: usize) {
+        self.limit = if limit == 0 { 0 } else { limit.max(LIMIT_MIN) };
+        // A client that chooses knows how.
+        self.hinted = true;
+        match self.limit {
+            0 => self.say(b"<value> replies are not truncated."),
+            limit => self.say(format!("<value> replies are truncated at {limit} bytes.").as_bytes()),
+        }
     }
 
     fn say_breakpoints(&mut self) {

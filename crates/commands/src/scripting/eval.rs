@@ -211,10 +211,10 @@ fn evalsha(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result
 }
 
 fn find(cx: &Context<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compiled>, usize), Error> {
+    let sha = sha(&args[1]).ok_or(Error::NoScript)?;
     if cx.session.debugs_scripts {
         return Err(Error::EvalshaDebugged);
     }
-    let sha = sha(&args[1]).ok_or(Error::NoScript)?;
     let keys = key_count(args)?;
     let (scripts, now) = (cx.engine.scripts(), cx.engine.metrics()[cx.session.worker].clock());
     let interpreter = Interpreter::current(scripts)?;

@@ -1,4 +1,4 @@
-//! Lua values and replies as the debugger shows them to people: strings in quotes, tables and arrays spelled out.
+//! Lua values and replies as the debugger shows them to people: tables and arrays spelled out.
 
 use mlua::{Lua, Table, Value};
 use resp::words::quote;
@@ -6,7 +6,7 @@ use resp::words::quote;
 /// How deeply tables and arrays are spelled out.
 const DEPTH_MAX: usize = 10;
 
-/// A Lua value.
+/// A Lua value: a string as it is, a table with each element followed by `; `, and anything else by its kind and place.
 pub(super) fn of_value(lua: &Lua, value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     write(lua, value, 0, &mut out);
@@ -14,18 +14,20 @@ pub(super) fn of_value(lua: &Lua, value: &Value) -> Vec<u8> {
 }
 
 fn write(lua: &Lua, value: &Value, depth: usize, out: &mut Vec<u8>) {
+    if depth == DEPTH_MAX {
+        return out.extend_from_slice(b"<max recursion level reached! Nested table?>");
+    }
     match value {
         Value::Nil => out.extend_from_slice(b"nil"),
         Value::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
-        Value::String(text) => quote(out, &text.as_bytes()),
+        Value::String(text) => out.extend_from_slice(&text.as_bytes()),
         Value::Number(_) | Value::Integer(_) => {
             if let Ok(Some(text)) = lua.coerce_string(value.clone()) {
                 out.extend_from_slice(&text.as_bytes());
             }
         }
-        Value::Table(_) if depth == DEPTH_MAX => out.extend_from_slice(b"{...}"),
         Value::Table(table) => write_table(lua, table, depth + 1, out),
-        other => quote(out, other.type_name().as_bytes()),
+        other => out.extend_from_slice(format!(" \"{}@{:p}\"", other.type_name(), other.to_pointer()).as_bytes()),
     }
 }
 
@@ -38,16 +40,14 @@ fn write_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) {
     };
     let is_array = pairs.iter().enumerate().all(is_next);
     out.push(b'{');
-    for (index, (key, value)) in pairs.iter().enumerate() {
-        if index > 0 {
-            out.extend_from_slice(b"; ");
-        }
+    for (key, value) in &pairs {
         if !is_array {
             out.push(b'[');
             write(lua, key, depth, out);
             out.extend_from_slice(b"]=");
         }
         write(lua, value, depth, out);
+        out.extend_from_slice(b"; ");
     }
     out.push(b'}');
 }
@@ -122,9 +122,10 @@ mod tests {
             let value = lua.load(code).eval::<Value>().expect("it runs");
             String::from_utf8(of_value(&lua, &value)).expect("these are")
         };
-        assert_eq!(shown("{1, 'two', {x = 3.5}, true}"), "{1; \"two\"; {[\"x\"]=3.5}; true}");
+        assert_eq!(shown("{1, 'two', {x = 3.5}, true}"), "{1; two; {[x]=3.5; }; true; }");
         assert_eq!(shown("{}"), "{}");
         assert_eq!(shown("nil"), "nil");
-        assert_eq!(shown("(function() local t = {} t[1] = t return t end)()").matches('{').count(), 11);
+        assert_eq!(shown("(function() local t = {} t[1] = t return t end)()").matches('{').count(), 9);
+        assert!(shown("function() end").starts_with(" \"function@0x"));
     }
 }

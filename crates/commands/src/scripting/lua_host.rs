@@ -63,6 +63,35 @@ pub(super) fn is_readonly(lua: &Lua, table: &Table) -> mlua::Result<bool> {
     }
 }
 
+/// The local variables that the function at a level of the stack has so far, in their order. For a hook only.
+pub(super) fn locals(lua: &Lua, level: usize) -> Vec<(Vec<u8>, Value)> {
+    // The function that looks is a level of its own.
+    let Ok(level) = c_int::try_from(level + 1) else { return Vec::new() };
+    let one = |number: c_int| {
+        // SAFETY: the record is plain data that `lua_getstack` fills. Lua looks whether the level and the variable are
+        // there. The stack has room for the name and the value, and there is nothing to drop.
+        let found = unsafe {
+            lua.exec_raw::<(Option<mlua::LuaString>, Value)>((), move |state| {
+                let mut frame: ffi::lua_Debug = std::mem::zeroed();
+                let name = match ffi::lua_getstack(state, level, &raw mut frame) {
+                    0 => std::ptr::null(),
+                    _ => ffi::lua_getlocal(state, &raw const frame, number),
+                };
+                if name.is_null() {
+                    ffi::lua_settop(state, 0);
+                } else {
+                    ffi::lua_pushstring(state, name);
+                    ffi::lua_insert(state, -2);
+                }
+            })
+        };
+        let (name, value) = found.ok()?;
+        Some((name?.as_bytes().to_vec(), value))
+    };
+    // Lua's own temporaries have a name in brackets, with an asterisk.
+    (1..).map_while(one).filter(|(name, _)| !name.starts_with(b"(*")).collect()
+}
+
 /// Has Lua ask `clean` for the values of errors that natives raise.
 pub(super) fn take_errors(lua: &Lua, clean: &Function) -> mlua::Result<()> {
     // SAFETY: the stack has the function, which is kept in the registry; the call around this catches the error for

@@ -8,7 +8,7 @@
 //! Ends with 0 if all of it is sound, or is now; with 1 if not. Only the last file of several is ever cut off.
 #![forbid(unsafe_code)]
 
-use commands::version::CINNABAR;
+use commands::version::{CINNABAR, VALKEY};
 use engine::time::UnixMs;
 use persistence::aof::check::{Analysis, analyze};
 use persistence::aof::manifest::Manifest;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let none = Options { fix: false, until: None };
     let (name, options) = match words[..] {
         [word] if word == "-v" || word == "--version" => {
-            println!("cinnabar-check-aof v={CINNABAR} bits=64");
+            println!("cinnabar-check-aof v={VALKEY} cinnabar={CINNABAR} bits=64");
             return ExitCode::SUCCESS;
         }
         [name] => (name, none),
