@@ -232,6 +232,79 @@ fn shut_down(server: &Server) {
     assert!(eventually(|| std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") Z "))), "it goes on");
 }
 
+#[test]
+fn a_primary_that_is_not_asked_any_more_is_blocked_by_nobody() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    let mut client = primary.client();
+    let state = |client: &mut Connection| told(client, "in_sync_state").unwrap();
+    assert_eq!(ask(&mut client, "CONFIG SET min-replicas-to-acknowledge 0"), "OK");
+    replicas[0].signal("STOP");
+    assert!(eventually(|| state(&mut client) == "off"));
+    assert_eq!(ask(&mut client, "SET k 1"), "OK");
+    assert_eq!(ask(&mut client, "CONFIG SET min-replicas-to-acknowledge 1"), "OK");
+    assert!(eventually(|| state(&mut client) == "blocked"));
+    assert_eq!(ask(&mut client, "SET k 2"), OPEN);
+    replicas[0].signal("CONT");
+    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK") && state(&mut client) == "open");
+}
+
+#[test]
+fn writers_do_not_wait_for_a_replica_that_was_asked_to_take_over_and_stands_still() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    let mut client = primary.client();
+    replicas[0].signal("STOP");
+    let order = format!("FAILOVER TO 127.0.0.1 {} FORCE TIMEOUT 10", replicas[0].port);
+    assert_eq!(ask(&mut client, &order), "OK");
+    assert!(eventually(|| told(&mut client, "master_failover_state").as_deref() == Some("failover-in-progress")));
+    assert_eq!(ask(&mut client, "SET k 1"), "-READONLY You can't write against a read only replica.");
+    replicas[0].signal("CONT");
+}
+
+/// Makes the first replica the primary, by an order to the old one.
+fn hand_over(primary: &Server, replica: &Server) {
+    let order = format!("FAILOVER TO 127.0.0.1 {}", replica.port);
+    assert_eq!(ask(&mut primary.client(), &order), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"master\"")));
+}
+
+#[test]
+fn a_replica_that_a_role_is_handed_to_acknowledges_before_third_servers_are_told() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(2, &[]);
+    hand_over(&primary, &replicas[0]);
+    let mut client = replicas[0].client();
+    assert!(eventually(|| ask(&mut client, "SET k 1") == "OK"));
+    assert_eq!(told(&mut replicas[1].client(), "master_port"), Some(primary.port.to_string()));
+    assert!(
+        eventually(|| ask(&mut replicas[1].client(), "GET k") == "\"1\""),
+        "it gets the stream by way of the old one"
+    );
+    // The third one takes the place of the old primary in the set.
+    primary.signal("KILL");
+    follow(&replicas[1], &replicas[0]);
+    assert!(eventually(|| ask(&mut client, "SET k 2") == "OK"));
+}
+
+#[test]
+fn a_primary_leads_again_when_the_replica_that_it_handed_its_role_to_is_killed() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(2, &[]);
+    hand_over(&primary, &replicas[0]);
+    replicas[0].signal("KILL");
+    assert!(eventually(|| ask(&mut primary.client(), "REPLICAOF NO ONE") == "OK"));
+    assert!(eventually(|| ask(&mut primary.client(), "SET k 1") == "OK"));
+}
+
 /// The first member that a primary waits for: its name.
 fn missing(client: &mut Connection) -> Option<String> {
     let line = told(client, "in_sync_missing0")?;

@@ -86,6 +86,21 @@ pub enum StrikeError {
     Online,
 }
 
+/// The lead that the primary's predecessor has handed to it.
+#[derive(Debug)]
+struct HandOver {
+    /// The predecessor.
+    by: MemberId,
+    /// The set that it led with.
+    quorum: Quorum,
+    /// The same with the predecessor in the place of the server.
+    joint: Quorum,
+    /// Members of that which have acknowledged nothing yet: they are to be told whom to follow.
+    untold: Vec<MemberId>,
+    /// When the predecessor was waited for last; None: that is to be noted.
+    asked: Option<u64>,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub struct AcknowledgingPrimary {
@@ -113,6 +128,10 @@ pub struct AcknowledgingPrimary {
     sent: VecDeque<(u64, u64)>,
     /// A replica has to hear of the set.
     repeats: bool,
+    /// The server led before with all that was acknowledged, and has heard of no other leader's set since.
+    gave_up: bool,
+    /// The hand-over by which it is to lead.
+    hand_over: Option<HandOver>,
 }
 
 impl AcknowledgingPrimary {
@@ -142,6 +161,8 @@ impl AcknowledgingPrimary {
             is_heard_of: false,
             sent: VecDeque::new(),
             repeats: false,
+            gave_up: known.gave_up && !known.is_restored && known.set.is_some(),
+            hand_over: None,
         }
     }
 
@@ -183,8 +204,15 @@ impl AcknowledgingPrimary {
             // The term never was, for anybody else.
             return Membership { claim: self.claim, ..known };
         }
-        let set = (!self.is_unknown()).then(|| self.set.clone());
-        Membership { term: self.set.term, set, claim: self.claim, is_restored: false, ..known }
+        let mut set = (!self.is_unknown()).then(|| self.set.clone());
+        if let (Some(set), Some(hand_over), false) = (&mut set, &self.hand_over, self.is_confirmed()) {
+            // The server has made nothing of the hand-over.
+            (set.quorum, set.before) = (hand_over.quorum.clone(), None);
+        }
+        // One that had a disk's word only may hear until its gate opens that others know better.
+        let is_sure = self.gate == Gate::Open || self.is_confirmed() && !self.known.is_restored;
+        let gave_up = set.is_some() && (is_sure || self.gave_up);
+        Membership { term: self.set.term, set, claim: self.claim, is_restored: false, gave_up, ..known }
     }
 
     /// Whether the set is one that the server does not know, and therefore is never confirmed by.
@@ -231,7 +259,11 @@ impl AcknowledgingPrimary {
                 // Or this server has, and has forgotten; or its data is older than the others'.
                 (self.set.quorum, self.set.before) = (Quorum::alone(MemberId::NONE), None);
                 self.heirs.clear();
+                self.gave_up = false;
+            } else if let Some(HandOver { quorum, .. }) = self.hand_over.take().filter(|_| !self.is_confirmed()) {
+                (self.set.quorum, self.set.before) = (quorum, None);
             }
+            self.hand_over = None;
             let last = if said.term.number > self.set.term.number { said.term } else { self.set.term };
             self.set.term = last.next(self.id);
             self.change();
@@ -243,11 +275,102 @@ impl AcknowledgingPrimary {
         let is_online = |id: &MemberId| self.followers.get(id).is_some_and(|follower| follower.is_online);
         self.gone.extend(said.past.gone.iter().copied().filter(|id| *id != self.id && !is_online(id)));
         self.forget_others();
+        if has_all && !self.is_confirmed() {
+            self.take_hand_over(said);
+        }
         // A server that does not know the set never leads: members that follow it would only be kept from another.
         let may = self.is_confirmed() || has_all && (!self.is_unknown() || said.term == Term::NONE);
         // The replica is told the term before it follows.
         self.is_heard_of |= may;
         may
+    }
+
+    /// Begins to lead by a hand-over if the replica is the predecessor of the term that this server knew, and gave it
+    /// up. The predecessor has all that was acknowledged until then, and this server has all that it has. Nothing is
+    /// acknowledged before the predecessor has heard of the set that is said now, or else as many of the former set's
+    /// members as confirm a server have heard that it is not used.
+    fn take_hand_over(&mut self, said: &Introduction) {
+        let known = &self.known;
+        let is_next = self.set.term == known.term.next(self.id) && !known.is_restored;
+        let Some(set) = known.set.as_ref().filter(|set| is_next && set.term == known.term) else { return };
+        let has_given_up = said.past.gave_up
+            && set.term == Term { number: said.past.known.0, leader: said.id }
+            && set.before.is_none();
+        // It has heard of the hand-over, and led nowhere else since.
+        let is_known = said.term == self.set.term && self.hand_over.as_ref().is_some_and(|it| it.by == said.id);
+        if (has_given_up || is_known) && set.quorum.needed == 1 && !self.is_led_by_hand_over() {
+            let is_other = |id: &MemberId| *id != self.id && !self.gone.contains(id);
+            let others: Vec<MemberId> = set.quorum.members.iter().copied().filter(is_other).collect();
+            let joint = Quorum::new(1, others.iter().copied().chain([said.id]).collect());
+            let is_untold = |id: &MemberId| self.followers.get(id).is_none_or(|it| it.heard.is_none());
+            let untold = others.into_iter().filter(is_untold).collect();
+            let quorum = set.quorum.clone();
+            (self.set.quorum, self.set.before) = (joint.clone(), Some(quorum.clone()));
+            self.hand_over = Some(HandOver { by: said.id, quorum, joint, untold, asked: None });
+            self.begin_term();
+        }
+    }
+
+    /// Whether the set is that of a hand-over which the predecessor has not heard of, as far as is known.
+    fn is_led_by_hand_over(&self) -> bool {
+        let is_waited_for = |it: &HandOver| self.set.before.is_some() && self.set.quorum == it.joint;
+        !self.is_confirmed() && self.hand_over.as_ref().is_some_and(is_waited_for)
+    }
+
+    /// The predecessor whose word the server waits for.
+    fn predecessor(&self) -> Option<MemberId> {
+        self.hand_over.as_ref().filter(|_| self.is_led_by_hand_over()).map(|it| it.by)
+    }
+
+    /// Goes back to the set of before the hand-over while the predecessor is away: members confirm the server then.
+    fn mind_predecessor(&mut self, settings: &AckSettings, now: u64) {
+        let (is_led, is_confirmed) = (self.is_led_by_hand_over(), self.is_confirmed());
+        let Some(HandOver { by, quorum, joint, asked, .. }) = self.hand_over.as_mut().filter(|_| !is_confirmed) else {
+            return;
+        };
+        let follower = self.followers.get(by);
+        let last = follower.and_then(|it| it.heard.max(it.left)).unwrap_or(0).max(*asked.get_or_insert(now));
+        let is_there = now.saturating_sub(last) <= settings.silence;
+        if is_led && !is_there {
+            (self.set.quorum, self.set.before) = (quorum.clone(), None);
+        } else if !is_led && is_there && follower.is_some_and(|it| it.is_online && it.heard.is_some()) {
+            (self.set.quorum, self.set.before) = (joint.clone(), Some(quorum.clone()));
+        } else {
+            return;
+        }
+        self.begin_term();
+    }
+
+    /// The set is another one before the server was confirmed: its first word is yet to come.
+    fn begin_term(&mut self) {
+        self.change();
+        self.term_at = None;
+    }
+
+    /// Whether the server has all that was acknowledged, by those who have heard of its term.
+    ///
+    /// While a set changes, only members of the new one can have let anybody acknowledge, as long as no server is
+    /// confirmed by the old one alone: so many as are needed there prevent that. The same holds for the set with which
+    /// the server gave up its own lead. A server that begins with the set of a hand-over has let nobody acknowledge by
+    /// it: the predecessor's word is enough.
+    fn is_sure(&self, term_at: u64) -> bool {
+        let is_heard = |id: &MemberId| !self.gone.contains(id) && self.applied(*id) >= term_at;
+        let by = self.predecessor();
+        self.set.quorums().all(|quorum| {
+            if let Some(by) = by.filter(|_| *quorum == self.set.quorum) {
+                return is_heard(&by);
+            }
+            let heard = || quorum.members.iter().copied().filter(is_heard);
+            // An heir may have a disk of before its member's last word.
+            let themselves = heard().filter(|id| self.process(*id) == *id).count();
+            heard().count() >= quorum.voices() || themselves >= self.voices(quorum)
+        })
+    }
+
+    /// How many members of a quorum are to be heard before the server is confirmed.
+    fn voices(&self, quorum: &Quorum) -> usize {
+        let is_old = self.set.before.as_ref() == Some(quorum) && self.set.quorum != *quorum;
+        if self.gave_up || is_old && !self.known.is_restored { quorum.needed } else { quorum.voices() }
     }
 
     /// Whether this server's knowledge comes from a disk, and the replica's is later.
@@ -322,9 +445,15 @@ impl AcknowledgingPrimary {
         };
         let lacks = |quorum: &&Quorum| {
             let there = quorum.members.iter().filter(|id| is_there(**id)).count();
-            there < if self.is_confirmed() { quorum.needed } else { quorum.voices() }
+            there < if self.is_confirmed() { quorum.needed } else { self.voices(quorum) }
         };
-        let all = self.set.quorums().filter(lacks).flat_map(|quorum| &quorum.members);
+        if let Some(by) = self.predecessor().filter(|by| !is_there(*by)) {
+            let since = self.followers.get(&by).and_then(Follower::silent_since);
+            return vec![Missing { id: by, since }];
+        }
+        let is_handed = self.predecessor().is_some();
+        let quorums = self.set.quorums().filter(|quorum| !is_handed || **quorum != self.set.quorum);
+        let all = quorums.filter(lacks).flat_map(|quorum| &quorum.members);
         let missing: BTreeSet<MemberId> = all.copied().filter(|id| !is_there(*id)).collect();
         let named = missing.into_iter().map(|id| {
             let since = self.followers.get(&self.process(id)).and_then(Follower::silent_since);
@@ -343,6 +472,7 @@ impl AcknowledgingPrimary {
     pub fn acknowledged(&mut self, id: MemberId, acks: Acks, now: u64) {
         let Some(follower) = self.followers.get_mut(&id) else { return };
         (follower.acks, follower.heard) = (acks, Some(now));
+        self.hand_over.iter_mut().for_each(|it| it.untold.retain(|untold| *untold != id));
         let before = self.sent.partition_point(|(stream, _)| *stream <= acks.applied);
         if let Some((_, at)) = before.checked_sub(1).and_then(|last| self.sent.get(last)) {
             follower.leased_at = *at;
@@ -356,15 +486,16 @@ impl AcknowledgingPrimary {
         {
             self.gate = Gate::Open;
         }
+        self.mind_predecessor(settings, now);
         let (Some(set_at), Some(term_at)) = (self.set_at, self.term_at) else { return };
         if self.gate == Gate::Unconfirmed {
             // The server answers for itself, and for its own past, but not for those who are gone.
-            if self.set.is_heard(|id| !self.gone.contains(&id) && self.applied(id) >= term_at) {
+            if self.is_sure(term_at) {
                 // A server that has nobody's word but that of its own disk waits for those who know better.
                 let is_own_word = self.known.is_restored && self.set.is_heard(|id| self.process(id) == self.id);
                 let more = if is_own_word { settings.silence } else { 0 };
                 self.gate = Gate::Confirmed(now + settings.lease + settings.lease / DRIFT + more);
-                self.claim = None;
+                (self.claim, self.gave_up) = (None, false);
             }
             return;
         }
@@ -397,11 +528,14 @@ impl AcknowledgingPrimary {
             follower.is_online && follower.heard.is_some_and(|at| now.saturating_sub(at) <= settings.silence)
         };
         let there = self.followers.iter().filter(|(_, follower)| is_there(follower)).map(|(id, _)| *id);
-        let members: Vec<MemberId> = there.collect();
-        match members.len() < settings.replicas {
-            true => self.set.quorum.clone(),
-            false => Quorum::new(settings.replicas, members),
+        let mut members: Vec<MemberId> = there.collect();
+        if members.len() < settings.replicas {
+            return self.set.quorum.clone();
         }
+        // Members of a hand-over's set follow the predecessor until they are told.
+        let untold = self.hand_over.iter().flat_map(|it| &it.untold).filter(|id| !self.gone.contains(id));
+        members.extend(untold);
+        Quorum::new(settings.replicas, members)
     }
 
     /// The process that answers for a member: itself, or its heir.
@@ -472,7 +606,7 @@ mod tests {
         let mut primary = AcknowledgingPrimary::new(&known, position);
         primary.appended(100);
         for (number, known) in (1..).zip(heirs) {
-            let past = Past { known, heir_of: vec![id(number)], gone: Vec::new() };
+            let past = Past { known, heir_of: vec![id(number)], ..Past::default() };
             let said = Introduction { id: id(10 + number), term, claim: Some(position), past };
             assert!(primary.may_follow(&said, true, position));
             primary.joined(&said);

@@ -51,7 +51,8 @@ impl fmt::Debug for ReplicationId {
     }
 }
 
-/// A history with the name that it had before.
+/// A history with the names that it had before. INFO shows one of them, as other servers have it. A role that is handed
+/// over and taken back at once gives two new names, and a replica that hears of neither in time has the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
     /// Its name.
@@ -60,22 +61,29 @@ pub struct History {
     pub second: ReplicationId,
     /// The first offset that is of the new name only, as INFO shows it; -1 without a second name.
     pub second_offset: i64,
+    /// The same of the name before the second one.
+    third: ReplicationId,
+    third_offset: i64,
 }
 
 impl History {
     /// One that begins.
     pub fn new(id: ReplicationId) -> History {
-        History { id, second: ReplicationId::NONE, second_offset: -1 }
+        let none = ReplicationId::NONE;
+        History { id, second: none, second_offset: -1, third: none, third_offset: -1 }
     }
 
     /// From `offset` on (bytes so far) it goes on by this name.
     pub fn shift(&mut self, id: ReplicationId, offset: u64) {
-        *self = History { id, second: self.id, second_offset: offset as i64 + 1 };
+        let (second_offset, third_offset) = (offset as i64 + 1, self.second_offset);
+        *self = History { id, second: self.id, second_offset, third: self.second, third_offset };
     }
 
     /// Whether the byte `next` (the first one has the number 1) of a history called `id` is one of this one.
     pub fn has(&self, id: ReplicationId, next: i64) -> bool {
-        id == self.id || id == self.second && next <= self.second_offset
+        id == self.id
+            || id == self.second && next <= self.second_offset
+            || id == self.third && next <= self.third_offset
     }
 }
 
@@ -85,14 +93,17 @@ mod tests {
 
     #[test]
     fn a_history_has_what_came_before_its_new_name() {
-        let [a, b, c] = [1, 2, 3].map(|n| ReplicationId::of(n, 0));
+        let [a, b, c, d] = [1, 2, 3, 4].map(|n| ReplicationId::of(n, 0));
         let mut history = History::new(a);
         assert!(history.has(a, 500) && !history.has(b, 1) && !history.has(ReplicationId::NONE, 1));
         history.shift(b, 100);
         assert_eq!(history.second_offset, 101);
         assert!(history.has(a, 101) && !history.has(a, 102) && history.has(b, 102));
         history.shift(c, 200);
-        assert!(!history.has(a, 1) && history.has(b, 201) && history.has(c, 202));
+        assert!(history.has(a, 101) && !history.has(a, 102) && history.has(b, 201) && history.has(c, 202));
+        assert!(!history.has(b, 202) && !history.has(ReplicationId::NONE, 1));
+        history.shift(d, 300);
+        assert!(!history.has(a, 1) && history.has(b, 201) && !history.has(b, 202) && history.has(c, 301));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Membership {
     pub gone: Vec<MemberId>,
     /// The set comes from the disk, and no primary has repeated or replaced it since.
     pub is_restored: bool,
+    /// It led with all that was acknowledged, gave that up, and has heard no other leader's set since.
+    pub gave_up: bool,
 }
 
 /// Ended processes that a member names, at most; the oldest are left out.
@@ -54,7 +56,8 @@ impl Membership {
     /// One that knows of nothing.
     pub fn new(id: MemberId) -> Membership {
         let (heir_of, gone) = (Vec::new(), Vec::new());
-        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored: false }
+        let (is_restored, gave_up) = (false, false);
+        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored, gave_up }
     }
 
     /// A set was in the stream of a primary that was [met](Self::meet). A replica that was behind when that one was
@@ -68,7 +71,7 @@ impl Membership {
             self.meet(Some(set.term))?;
         }
         self.set = Some(set);
-        self.is_restored = false;
+        (self.is_restored, self.gave_up) = (false, false);
         Ok(())
     }
 
@@ -87,7 +90,8 @@ impl Membership {
 
     /// The data is another's from now on, which is of a moment after the last set that this server has heard of.
     pub fn replace(&mut self) {
-        (self.set, self.claim, self.is_restored) = (None, None, false);
+        (self.set, self.claim) = (None, None);
+        (self.is_restored, self.gave_up) = (false, false);
     }
 
     /// The data is lost.
@@ -104,7 +108,7 @@ impl Membership {
         if self.term != Term::NONE {
             add_names(&mut self.heir_of, [self.id]);
         }
-        (self.id, self.is_restored) = (id, self.set.is_some());
+        (self.id, self.is_restored, self.gave_up) = (id, self.set.is_some(), false);
     }
 
     /// Whether this server is a member of the set, or the heir of one.
@@ -140,12 +144,16 @@ pub struct Past {
     pub heir_of: Vec<MemberId>,
     /// Names of ended processes whose data is lost.
     pub gone: Vec<MemberId>,
+    /// See [`Membership::gave_up`].
+    pub gave_up: bool,
 }
 
 /// What the word begins with, among the capabilities that a replica tells; those who do not know it pass over it.
 pub const CAPABILITY: &str = "in-sync:";
 /// The same of the word for a member's past.
 const PAST: &str = "in-sync-past:";
+/// The end of that word, of a server that gave up its lead.
+const GAVE_UP: &str = "gave-up";
 
 impl Introduction {
     /// The introduction of a server that remembers this, and whose data is up to `position`.
@@ -190,14 +198,15 @@ impl Past {
     /// The past of a server that remembers this.
     pub fn of(known: &Membership) -> Past {
         let last = known.set.as_ref().map_or((0, 0), |set| (set.term.number, set.epoch));
-        Past { known: last, heir_of: known.heir_of.clone(), gone: known.gone.clone() }
+        Past { known: last, heir_of: known.heir_of.clone(), gone: known.gone.clone(), gave_up: known.gave_up }
     }
 
     /// The word.
     pub fn to_word(&self) -> String {
         let names = |names: &[MemberId]| names.iter().map(MemberId::as_str).collect::<Vec<_>>().join(",");
         let (number, epoch) = self.known;
-        format!("{PAST}{number}:{epoch}:{}:{}", names(&self.heir_of), names(&self.gone))
+        let end = if self.gave_up { [":", GAVE_UP] } else { [""; 2] }.concat();
+        format!("{PAST}{number}:{epoch}:{}:{}{end}", names(&self.heir_of), names(&self.gone))
     }
 
     /// Reads the word; None if it is none.
@@ -208,7 +217,8 @@ impl Past {
             let names = text.split(|byte| *byte == b',').filter(|name| !name.is_empty());
             names.take(PAST_MAX).map(MemberId::parse).collect::<Option<Vec<_>>>()
         };
-        Some(Past { known, heir_of: names(parts.next()?)?, gone: names(parts.next()?)? })
+        let (heir_of, gone) = (names(parts.next()?)?, names(parts.next()?)?);
+        Some(Past { known, heir_of, gone, gave_up: parts.next() == Some(GAVE_UP.as_bytes()) })
     }
 }
 
@@ -284,11 +294,30 @@ mod tests {
     #[test]
     fn a_past_comes_back() {
         for (heir_of, gone) in [(vec![], vec![]), (vec![id(1)], vec![]), (vec![], vec![id(1), id(2)])] {
-            let past = Past { known: (7, 9), heir_of, gone };
+            let past = Past { known: (7, 9), gave_up: gone.is_empty(), heir_of, gone };
             assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
         }
         assert_eq!(Past::parse(b"in-sync-past:7:9:x:"), None);
         assert_eq!(Past::parse(b"in-sync-past:7"), None);
+    }
+
+    #[test]
+    fn a_server_that_gave_up_its_lead_says_so_until_it_hears_another_leader() {
+        let led = |gave_up| Membership { term: set(2, 1, &[7]).term, gave_up, ..Membership::new(id(1)) };
+        assert!(Past::of(&led(true)).gave_up && !Past::of(&led(false)).gave_up);
+        let ends: [fn(&mut Membership); 4] = [
+            |member| member.take(set(3, 7, &[1])).unwrap(),
+            Membership::replace,
+            |member| member.inherit(id(2)),
+            |member| member.forget(id(2)),
+        ];
+        for end in ends {
+            let mut member = led(true);
+            member.meet(Some(set(3, 7, &[1]).term)).unwrap();
+            assert!(member.gave_up, "it has heard nothing but the term");
+            end(&mut member);
+            assert!(!member.gave_up);
+        }
     }
 
     #[test]
@@ -305,7 +334,7 @@ mod tests {
         assert_eq!((member.gone.len(), member.gone.last()), (PAST_MAX, Some(&id(39))));
     }
 
-    /// It led in vain from its claim on, a replica followed it meanwhile, and leads now: two names after the claim's.
+    /// It led in vain from its claim on, a replica followed it meanwhile, and leads now: some names after the claim's.
     #[test]
     fn a_claim_is_within_a_history_that_goes_on_from_a_later_name() {
         let (first, own, third) = (id(1), id(2), id(3));
@@ -313,6 +342,7 @@ mod tests {
         let mut history = History::new(first);
         assert!(introduction.is_within(&history, 100, Some(own)) && !introduction.is_within(&history, 99, None));
         history.shift(own, 100);
+        history.shift(id(4), 140);
         history.shift(third, 150);
         assert!(!introduction.is_within(&history, 160, None), "the name is not known any more");
         assert!(introduction.is_within(&history, 160, Some(own)));

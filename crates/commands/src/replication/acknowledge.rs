@@ -65,18 +65,19 @@ pub(crate) fn strike(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Er
     Ok(())
 }
 
-/// The configuration asks for acknowledged writes.
-pub(crate) fn ask(engine: &Engine) {
-    if engine.replication().acknowledgement.ask() {
+/// The configuration asks for acknowledged writes with so many replicas; 0: it does not.
+pub(crate) fn configure(engine: &Engine, replicas: i64) {
+    let status = &engine.replication().acknowledgement;
+    if replicas <= 0 {
+        status.cease_asking();
+    } else if status.ask() {
         engine.host().ask_replicas();
     }
 }
 
 /// Before there are clients: whether the configuration asks.
 pub fn begin(engine: &Engine) {
-    if engine.config().snapshot().int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE) > 0 {
-        ask(engine);
-    }
+    configure(engine, engine.config().snapshot().int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE));
 }
 
 #[cfg(test)]

@@ -248,9 +248,7 @@ impl EngineHooks for Change<'_> {
     }
 
     fn acknowledging_replicas(&self) -> Applied {
-        if self.config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE) > 0 {
-            acknowledge::ask(self.engine);
-        }
+        acknowledge::configure(self.engine, self.config.int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE));
         Ok(())
     }
 

@@ -57,7 +57,7 @@ type HeldLengths = [AtomicU64; REPLICAS_MAX + 1];
 
 /// See the module's documentation.
 pub struct Acknowledgement {
-    /// Number of clients that ask, and a bit that is set once the configuration has asked.
+    /// Number of clients that ask, and a bit that is set while the configuration asks.
     asking: Arc<AtomicU64>,
     /// Lengths in memory, and on disks; each plus one, 0: nothing is acknowledged.
     held: [HeldLengths; 2],
@@ -113,15 +113,20 @@ impl Acknowledgement {
         }
     }
 
-    /// Whether a client asks for acknowledged writes, or the configuration has.
+    /// Whether a client asks for acknowledged writes, or the configuration.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.asking.load(Relaxed) != 0
     }
 
-    /// Makes the configuration ask, from about now on and for good. Returns whether nobody has asked before.
+    /// Makes the configuration ask, from about now on. Returns whether nobody has asked before.
     pub fn ask(&self) -> bool {
         self.asking.fetch_or(CONFIGURED, SeqCst) == 0
+    }
+
+    /// Makes the configuration ask no more.
+    pub fn cease_asking(&self) {
+        self.asking.fetch_and(!CONFIGURED, SeqCst);
     }
 
     /// Makes a client ask for as long as the result lives. Returns whether nobody has asked before, too.
@@ -268,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_ask_for_as_long_as_they_are_there_and_the_configuration_for_good() {
+    fn clients_ask_for_as_long_as_they_are_there_and_the_configuration_until_it_says_no() {
         let status = Acknowledgement::new(MemberId::NONE);
         let (first, is_new) = status.ask_for_client();
         let (second, is_new_again) = status.ask_for_client();
@@ -277,8 +282,12 @@ mod tests {
         assert!(status.is_asked());
         drop(second);
         assert!(!status.is_asked() && status.ask() && !status.ask() && status.is_asked());
-        drop(status.ask_for_client());
+        let (client, _) = status.ask_for_client();
+        status.cease_asking();
         assert!(status.is_asked());
+        drop(client);
+        status.cease_asking();
+        assert!(!status.is_asked() && status.ask());
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod server;
 mod world;
 
 use checker::{Call, has_order};
-use server::Planted;
+use server::{Planted, Role};
 use world::{KEYS, World};
 
 fn seeds(most: u64) -> std::ops::Range<u64> {
@@ -60,6 +60,79 @@ fn what_clients_saw_has_an_order_whatever_fails() {
     assert!(answered > 0, "nobody was answered");
 }
 
+/// Roles are handed over and taken back, while things go wrong.
+fn run_hand_overs(seed: u64, planted: Planted) -> bool {
+    let (servers, replicas) = [(3, 1), (4, 1), (3, 1), (2, 1), (4, 2)][seed as usize % 5];
+    let mut world = World::new(seed, servers, replicas, seed.is_multiple_of(3), planted);
+    world.chains = true;
+    world.run(2000);
+    for _ in 0..24 {
+        let (time, patience, soon) = (world.some_time(), world.some_time(), world.some_time());
+        world.hand_over(patience);
+        world.run(if seed.is_multiple_of(2) { soon / 40 } else { soon });
+        world.trouble();
+        world.run(time);
+    }
+    is_sound(&world)
+}
+
+#[test]
+fn a_role_is_handed_over_in_good_order_whatever_fails() {
+    for seed in seeds(60) {
+        assert!(run_hand_overs(seed, Planted::Nothing), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_replica_that_a_role_was_handed_to_acknowledges_while_the_third_server_follows_the_old_primary() {
+    for seed in seeds(20) {
+        let mut world = World::new(seed, 3, 1, false, Planted::Nothing);
+        world.chains = true;
+        world.run(3000);
+        let (from, to) = world.hand_over(2000).expect("a primary with replicas");
+        world.run(4000);
+        assert_eq!(world.acknowledging(), [to], "seed {seed}");
+        let before = world.answered;
+        world.run(2000);
+        assert!(world.answered > before, "seed {seed}: nobody is answered");
+        assert_eq!((0..3).filter(|it| world.servers[*it].follows == from).count(), 2, "the third server and itself");
+        assert!(is_sound(&world), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_server_that_is_killed_while_a_role_is_handed_over_stops_service_for_a_bounded_time() {
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 3, 1, false, Planted::Nothing);
+        (world.chains, world.continues) = (true, true);
+        world.run(3000);
+        let (from, to) = world.hand_over(60_000).expect("a primary with replicas");
+        world.run(seed / 3 % 40);
+        let killed = [from, to, 3 - from - to][seed as usize % 3];
+        world.servers[killed].up = false;
+        world.run(400);
+        // An operator sees to it: the new primary is followed, or the order is taken back, or the best one is promoted.
+        let leads = |world: &World, number: usize| matches!(world.servers[number].role, Role::Primary(_));
+        if killed == to && leads(&world, from) {
+            world.servers[from].hands_over = None;
+        } else if killed == to {
+            world.take_back(from);
+        } else if killed == from && leads(&world, to) {
+            world.servers[3 - from - to].follow(to);
+        } else if killed == from {
+            let best = world.fail_over().expect("two replicas");
+            world.heal(best);
+        }
+        world.run(4000);
+        let before = world.answered;
+        world.run(1000);
+        let story = format!("seed {seed}: {from} to {to}, {killed} is killed");
+        assert_eq!(world.acknowledging().len(), 1, "{story}");
+        assert!(world.answered > before, "{story}: nobody is answered");
+        assert!(is_sound(&world), "{story}");
+    }
+}
+
 #[test]
 fn planted_defects_are_found() {
     // Most seeds find most of them; others take a while, so that the search begins near one that does.
@@ -73,8 +146,13 @@ fn planted_defects_are_found() {
         (Planted::AnyDisk, 300),
         (Planted::OldDisk, 140),
         (Planted::OneSet, 20_660),
+        (Planted::LastLead, 500),
     ] {
-        let found = (first..first + 1000).find(|seed| !run(*seed, planted).0);
+        let is_found = |seed: &u64| match planted {
+            Planted::LastLead => !run_hand_overs(*seed, planted),
+            _ => !run(*seed, planted).0,
+        };
+        let found = (first..first + 1000).find(is_found);
         println!("{planted:?}: seed {found:?}");
         assert!(found.is_some(), "{planted:?} is not found");
     }

@@ -19,7 +19,7 @@ pub enum Item {
 /// What servers say to each other.
 #[derive(Clone, Debug)]
 pub enum Message {
-    Psync { said: Box<Introduction>, position: Option<Position> },
+    Psync { said: Box<Introduction>, position: Option<Position>, hands_over: bool },
     Refused,
     Continue { id: ReplicationId, term: Term },
     Full { id: ReplicationId, term: Term, items: Vec<Item> },
@@ -49,6 +49,8 @@ pub enum Planted {
     AnyDisk,
     /// Heirs are believed whatever they know, and no server looks at what others know later.
     OldDisk,
+    /// A server that has given up its lead counts on that for good.
+    LastLead,
 }
 
 /// A reply that waits.
@@ -102,6 +104,16 @@ pub struct Server {
     pub image: Option<Image>,
     /// It has come back with that, and has followed nobody since.
     pub is_image: bool,
+    /// It takes no writes, and a replica is to lead in its place.
+    pub hands_over: Option<HandOver>,
+}
+
+/// The replica that is to lead, until when that is tried, and whether it is asked already.
+#[derive(Clone, Copy)]
+pub struct HandOver {
+    pub to: usize,
+    pub until: u64,
+    pub is_asked: bool,
 }
 
 /// A disk.
@@ -141,6 +153,7 @@ impl Server {
             snapshot: None,
             image: None,
             is_image: false,
+            hands_over: None,
         }
     }
 
@@ -201,6 +214,7 @@ impl Server {
         };
         self.history.shift(ReplicationId::of(new_name, 3), position.offset);
         self.role = Role::Primary(Box::new(primary));
+        self.hands_over = None;
         self.feeds.clear();
     }
 
@@ -210,6 +224,7 @@ impl Server {
             self.memory = primary.membership();
         }
         self.role = Role::Replica { link: None, streams: false };
+        self.hands_over = None;
         (self.follows, self.next_contact) = (whom, 0);
         self.feeds.clear();
         std::mem::take(&mut self.held)

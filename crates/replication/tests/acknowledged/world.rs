@@ -1,7 +1,7 @@
 //! The servers, their network, their clients, and who promotes. One seed decides all.
 
 use crate::checker::Call;
-use crate::server::{Feed, Item, Message, Planted, Role, Server, WaitingReply};
+use crate::server::{Feed, HandOver, Item, Message, Planted, Role, Server, WaitingReply};
 use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
 use replication::arrived::Position;
 use replication::follower::Acks;
@@ -37,6 +37,10 @@ pub struct World {
     /// When the last message of a link's direction arrives: they do not overtake each other.
     arrivals: BTreeMap<(u64, usize), u64>,
     pub answered: usize,
+    /// Replicas serve others, too, and roles are handed over.
+    pub chains: bool,
+    /// A replica that can go on with its data does so.
+    pub continues: bool,
 }
 
 impl World {
@@ -52,7 +56,24 @@ impl World {
         let settings = AckSettings { replicas, lease: 400, silence: 1000 };
         let (events, cut, arrivals) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
         let (calls, now, count, answered) = (Vec::new(), 1, 0, 0);
-        World { servers: all, calls, settings, durable, now, random, planted, events, count, cut, arrivals, answered }
+        let servers = all;
+        let (chains, continues) = (false, false);
+        World {
+            servers,
+            calls,
+            settings,
+            durable,
+            now,
+            random,
+            planted,
+            events,
+            count,
+            cut,
+            arrivals,
+            answered,
+            chains,
+            continues,
+        }
     }
 
     fn at(&mut self, time: u64, event: Event) {
@@ -131,7 +152,7 @@ impl World {
     fn ask(&mut self, to: usize, call: usize) {
         let (key, Call { write, .. }) = self.calls[call];
         let server = &mut self.servers[to];
-        if !matches!(server.role, Role::Primary(_)) {
+        if !matches!(server.role, Role::Primary(_)) || write.is_some() && server.hands_over.is_some() {
             return;
         }
         let (seen, mut offset) = match write {
@@ -148,12 +169,26 @@ impl World {
     }
 
     fn hear(&mut self, to: usize, from: usize, link: u64, message: Message) {
+        if let Message::Psync { said, position, hands_over } = message {
+            if hands_over {
+                self.take_over(to, position);
+            }
+            return match self.servers[to].role {
+                Role::Primary(_) => self.admit(to, from, link, &said, position),
+                Role::Replica { streams, .. } => self.chain(to, from, link, (&said, position), streams && !hands_over),
+            };
+        }
+        self.hear_on_link(to, link, message);
+    }
+
+    /// A replica or a primary says more on a link that it has.
+    fn hear_on_link(&mut self, to: usize, link: u64, message: Message) {
         let (now, any_term) = (self.now, self.planted == Planted::AnyTerm);
         let is_planted = self.planted != Planted::Nothing;
+        let planted = self.planted;
         let server = &mut self.servers[to];
         let clock = server.clock(now);
         match (&mut server.role, message) {
-            (Role::Primary(_), Message::Psync { said, position }) => self.admit(to, from, link, &said, position),
             (Role::Primary(primary), Message::Ack(acks)) => {
                 if let Some(feed) = server.feeds.iter().find(|feed| feed.link == link) {
                     primary.acknowledged(feed.member, acks, clock);
@@ -168,10 +203,11 @@ impl World {
                             return;
                         }
                         *streams = true;
-                        server.is_image = false;
+                        (server.is_image, server.hands_over) = (false, None);
                         if id != server.history.id {
                             let length = server.items.len() as u64;
                             server.history.shift(id, length);
+                            self.close_feeds(to);
                         }
                     }
                     Message::Full { id, term, items } => {
@@ -180,15 +216,17 @@ impl World {
                             return;
                         }
                         *streams = true;
-                        (server.blank, server.is_image) = (false, false);
+                        (server.blank, server.is_image, server.hands_over) = (false, false, None);
                         (server.items, server.history, server.synced) = (items, History::new(id), 0);
                         server.memory.replace();
                         server.disk_count += 1;
                         server.written = 0;
                         server.next_ack = true;
+                        self.close_feeds(to);
                     }
                     Message::Items(items) if *streams => {
                         server.blank = false;
+                        let gave_up = planted == Planted::LastLead && server.memory.gave_up;
                         for item in items {
                             // In runs with a defect the link is lost there: the seeds that find them count on it.
                             let is_lost = |set: &InSyncSet| is_planted && set.term.number < server.memory.term.number;
@@ -201,6 +239,7 @@ impl World {
                             }
                             server.items.push(item);
                         }
+                        server.memory.gave_up |= gave_up;
                         server.next_ack = true;
                     }
                     _ => server.role = Role::Replica { link: None, streams: false },
@@ -225,7 +264,7 @@ impl World {
         }
         let (id, term) = (server.history.id, primary.set().term);
         primary.joined(said);
-        let (message, sent) = match position.filter(|_| can_continue && self.random.u8(..) < 200) {
+        let (message, sent) = match position.filter(|_| can_continue && (self.random.u8(..) < 200 || self.continues)) {
             Some(position) => (Message::Continue { id, term }, position.offset as usize),
             None => (Message::Full { id, term, items: server.items.clone() }, server.items.len()),
         };
@@ -260,18 +299,12 @@ impl World {
                     server.next_contact = clock + settings.lease / 4;
                     server.items.push(Item::Probe);
                 }
-                let length = server.items.len();
+                let length = server.items.len() as u64;
                 let Role::Primary(primary) = &mut server.role else { return };
-                primary.note_sent(length as u64, clock);
-                let mut messages = Vec::new();
-                for feed in server.feeds.iter_mut().filter(|feed| feed.sent < length) {
-                    messages.push((feed.link, server.items[feed.sent..].to_vec()));
-                    feed.sent = length;
-                }
-                for (link, items) in messages {
-                    self.send(number, (link % 16) as usize, link, Message::Items(items));
-                }
+                primary.note_sent(length, clock);
+                self.feed(number);
                 self.release(number);
+                self.go_on_handing_over(number);
             }
             Role::Replica { link, .. } => {
                 let (is_lost, follows) = (link.is_none(), self.servers[number].follows);
@@ -285,11 +318,12 @@ impl World {
                     let server = &mut self.servers[number];
                     server.role = Role::Replica { link: Some(link), streams: false };
                     let position = (!server.items.is_empty()).then(|| server.position());
+                    let hands_over = server.hands_over.is_some_and(|it| it.is_asked);
                     let mut said = server.introduction();
                     if self.planted == Planted::AnyTerm {
                         said.term = Term::NONE;
                     }
-                    self.send(number, follows, link, Message::Psync { said: Box::new(said), position });
+                    self.send(number, follows, link, Message::Psync { said: Box::new(said), position, hands_over });
                 } else if let Role::Replica { link: Some(link), streams: true } = server.role
                     && std::mem::take(&mut server.next_ack)
                 {
@@ -297,7 +331,107 @@ impl World {
                     let acks = Acks { applied: server.items.len() as u64, synced: server.synced as u64 };
                     self.send(number, follows, link, Message::Ack(acks));
                 }
+                self.feed(number);
+                self.go_on_handing_over(number);
             }
+        }
+    }
+
+    /// Followers of a server get what they lack.
+    fn feed(&mut self, number: usize) {
+        let server = &mut self.servers[number];
+        let (length, mut messages) = (server.items.len(), Vec::new());
+        for feed in server.feeds.iter_mut().filter(|feed| feed.sent < length) {
+            messages.push((feed.link, server.items[feed.sent..].to_vec()));
+            feed.sent = length;
+        }
+        for (link, items) in messages {
+            self.send(number, (link % 16) as usize, link, Message::Items(items));
+        }
+    }
+
+    /// Followers of a server lose their links.
+    fn close_feeds(&mut self, number: usize) {
+        for feed in std::mem::take(&mut self.servers[number].feeds) {
+            self.send(number, (feed.link % 16) as usize, feed.link, Message::Refused);
+        }
+    }
+
+    /// A replica of a replica gets its stream, which is another server's.
+    fn chain(&mut self, to: usize, from: usize, link: u64, asked: (&Introduction, Option<Position>), may: bool) {
+        if !self.chains {
+            return;
+        }
+        let (said, position) = asked;
+        let server = &mut self.servers[to];
+        server.feeds.retain(|feed| feed.link != link && feed.member != said.id);
+        let has_all = server.has(said.claim) || said.term == Term::NONE;
+        if !may || !has_all || server.items.is_empty() {
+            return self.send(to, from, link, Message::Refused);
+        }
+        let (id, term) = (server.history.id, server.memory.term);
+        let (message, sent) = match position.filter(|_| server.has(position)) {
+            Some(position) => (Message::Continue { id, term }, position.offset as usize),
+            None => (Message::Full { id, term, items: server.items.clone() }, server.items.len()),
+        };
+        server.feeds.push(Feed { link, member: said.id, sent });
+        self.send(to, from, link, message);
+    }
+
+    /// A primary that acknowledges is to hand its role to a replica within this time, as FAILOVER does. Returns both.
+    pub fn hand_over(&mut self, patience: u64) -> Option<(usize, usize)> {
+        let leads = |number: &usize| self.is_awake(*number) && self.acknowledging().contains(number);
+        let number = (0..self.servers.len()).find(leads)?;
+        let follows = |other: &usize| {
+            let member = self.servers[*other].memory.id;
+            self.is_awake(*other) && self.servers[number].feeds.iter().any(|feed| feed.member == member)
+        };
+        let replicas: Vec<usize> = (0..self.servers.len()).filter(follows).collect();
+        let to = *replicas.get(self.random.usize(..replicas.len().max(1)))?;
+        self.servers[number].hands_over = Some(HandOver { to, until: self.now + patience, is_asked: false });
+        Some((number, to))
+    }
+
+    fn go_on_handing_over(&mut self, number: usize) {
+        let Some(order) = self.servers[number].hands_over else { return };
+        let (from, to) = (&self.servers[number], &self.servers[order.to]);
+        let is_late = self.now >= order.until;
+        if order.is_asked && is_late {
+            self.take_back(number);
+        } else if is_late {
+            self.servers[number].hands_over = None;
+        } else if !order.is_asked
+            && matches!(to.role, Role::Replica { streams: true, .. })
+            && to.items.len() == from.items.len()
+            && from.feeds.iter().any(|feed| feed.member == to.memory.id)
+        {
+            self.become_replica(number, order.to);
+            self.servers[number].hands_over = Some(HandOver { is_asked: true, ..order });
+        }
+    }
+
+    /// It follows. Its own followers stay.
+    fn become_replica(&mut self, number: usize, whom: usize) {
+        let feeds = std::mem::take(&mut self.servers[number].feeds);
+        self.servers[number].follow(whom);
+        self.servers[number].feeds = feeds;
+    }
+
+    /// A server that was to follow its replica leads again.
+    pub fn take_back(&mut self, number: usize) {
+        self.close_feeds(number);
+        let name = self.random.u128(..);
+        self.servers[number].promote(name, self.planted);
+    }
+
+    /// A replica is asked to take over by its primary.
+    fn take_over(&mut self, number: usize, position: Option<Position>) {
+        let name = self.random.u128(..);
+        let server = &mut self.servers[number];
+        let has_all = |Position { id, offset }| id == server.history.id && offset <= server.items.len() as u64;
+        if matches!(server.role, Role::Replica { .. }) && position.is_some_and(has_all) {
+            self.close_feeds(number);
+            self.servers[number].promote(name, self.planted);
         }
     }
 

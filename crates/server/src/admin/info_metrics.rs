@@ -156,7 +156,7 @@ impl<'t> Info<'t> {
         }
         let help = "The state of acknowledged writes: 1 for the one that the server is in.";
         let mut state = Family::new("cinnabar_in_sync_state", Kind::Gauge, help);
-        for name in ["open", "waiting", "blocked", "unconfirmed", "in-sync", "out-of-sync"] {
+        for name in ["off", "open", "waiting", "blocked", "unconfirmed", "in-sync", "out-of-sync"] {
             state.add(vec![("state", name.to_owned())], f64::from(self.text("in_sync_state") == name));
         }
         families.push(state);

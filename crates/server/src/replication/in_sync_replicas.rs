@@ -308,6 +308,7 @@ impl PrimaryThread {
         let others = self.replicas.iter().filter(|(_, it)| is_other(it)).count();
         let state = match primary.gate() {
             Gate::Unconfirmed => "unconfirmed",
+            _ if !status.is_asked() => "off",
             Gate::Confirmed(_) => "waiting",
             Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others, now) => "blocked",
             Gate::Open => "open",

@@ -15,6 +15,9 @@ use replication::in_sync_member::{EarlierTerm, Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, Term};
 use replication::primary_link::{LinkSettings, PrimaryLink};
 
+/// Milliseconds of silence after which writers do not wait any more for a replica that was asked to take over.
+const ANSWER: u64 = 2000;
+
 impl LinkThread {
     /// Returns the replica's settings for its primary.
     pub(super) fn settings(&self, config: &Config) -> LinkSettings {
@@ -65,6 +68,13 @@ impl LinkThread {
             self.meet(link, wanted)?;
         }
         Ok((taken, arrived))
+    }
+
+    /// A replica that was asked to take over may stand still: its link stays for `repl-timeout`, but writers do not.
+    pub(super) fn mind_silence(&self, link: &PrimaryLink, now: u64) {
+        if link.is_in_handshake() && now.saturating_sub(link.last_input()) > ANSWER {
+            failover_command::missed_answer(self.engine());
+        }
     }
 
     /// Returns whether the server may follow the primary that has just answered: it was not replaced.

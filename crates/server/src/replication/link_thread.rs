@@ -354,6 +354,7 @@ impl LinkThread {
     fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) -> Result<(), End> {
         link.set_timeout(timeout(&self.engine().config().snapshot()));
         link.tick(now)?;
+        self.mind_silence(link, now);
         if let Some(progress) = progress.filter(|progress| progress.is_named) {
             let known = progress.marks.lock().known();
             self.sync_log(progress);
