@@ -28,15 +28,17 @@ CAUSES = {
     "clocks": r"os\.clock|call (SLOWLOG|COMMANDLOG|TIME)\b",
     "what a server tells of itself": r"call (LOLWUT|MEMORY|INFO)\b",
     "integers of scripts, which are texts there": r"\bOBJECT ENCODING\b",
+    "an error whose text is a metamethod's": r"error setmetatable .*__index",
+    "replies that wait where SCRIPT DEBUG comes": r"^SCRIPT DEBUG",
     "how often the collector ran before a deep call": r"\bf [123]\d{4}\b",
 }
 
 
-def cause(text, found):
+def cause(text):
     """The cause of a difference in this part of a script."""
     plain = re.sub(r'["\', ()]+', " ", text)
     for name, pattern in CAUSES.items():
-        if re.search(pattern, plain, re.IGNORECASE) and ("deep" not in name or any(b"overflow" in reply for reply in found)):
+        if re.search(pattern, plain, re.IGNORECASE):
             return name
     return None
 
@@ -85,7 +87,7 @@ class Comparison:
             pairs = list(zip(probes, values(real), values(ours)))
             parts = [part for part in pairs if self.tool.norm(part[1]) != self.tool.norm(part[2])] or parts
         for text, *replies in parts:
-            why = cause(text, replies)
+            why = cause(text)
             if why:
                 self.causes[why] += 1
                 continue

@@ -194,15 +194,15 @@ impl ErrorTable {
         Some(ErrorTable { text, counted })
     }
 
-    /// The error that a table is which was raised: a number is a text there, and a metatable may give it.
+    /// The error that a table is which was raised: a number is a text there.
     fn raised(lua: &Lua, table: &Table) -> Option<ErrorTable> {
-        let text = match table.get("err") {
+        let text = match table.raw_get("err") {
             Ok(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
                 lua.coerce_string(value).ok()??
             }
             _ => return None,
         };
-        let counted = matches!(table.get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
+        let counted = matches!(table.raw_get("ignore_error_stats_update"), Ok(Value::Boolean(true)));
         Some(ErrorTable { text: engine::before_nul(&text.as_bytes()).to_vec(), counted })
     }
 }

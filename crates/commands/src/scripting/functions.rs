@@ -267,7 +267,7 @@ fn named_arguments(lua: &Lua, named: &Table) -> mlua::Result<(Function, mlua::Fu
         let Some(key) = text(lua, &key)? else {
             return Err(refusal("named argument key given to server.register_function is not a string"));
         };
-        match (&key[..], value) {
+        match (&key.to_ascii_lowercase()[..], value) {
             (b"function_name", value) => name = Some(text(lua, &value)?.map_or_else(|| wrong("function_name"), Ok)?),
             (b"description", value) => {
                 description = Some(text(lua, &value)?.map_or_else(|| wrong("description"), Ok)?);
@@ -293,7 +293,7 @@ fn named_flags(names: &Table) -> mlua::Result<u32> {
     let mut flags = 0;
     for name in names.sequence_values::<Value>() {
         let flag = match name? {
-            Value::String(name) => ScriptFlags::named(&name.as_bytes()),
+            Value::String(name) => ScriptFlags::named(&name.as_bytes().to_ascii_lowercase()),
             _ => None,
         };
         flags |= flag.ok_or_else(|| refusal("unknown flag given"))?.0;

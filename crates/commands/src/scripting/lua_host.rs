@@ -198,8 +198,8 @@ pub(super) fn handle(lua: &Lua, error: Value) -> mlua::Result<Value> {
         }
     };
     if let Some((source, line)) = failure::place(lua) {
-        table.set("source", source)?;
-        table.set("line", line)?;
+        table.raw_set("source", source)?;
+        table.raw_set("line", line)?;
     }
     Ok(Value::Table(table))
 }

@@ -601,9 +601,11 @@ fn unknown(args: &Args<'_>) -> Error {
     container.map_or(Error::ScriptUnknownCommand, |entry| unknown_subcommand(entry, args))
 }
 
-/// What would block ends the run, which begins again.
+/// The error of a refused command, in one line as a client gets it. A run that would block ends, and begins again.
 fn failure(error: &Error, counted: bool) -> mlua::Error {
-    failure_of(&error.text().unwrap_or(RESTART.into()), counted)
+    let mut text = error.text().unwrap_or(RESTART.into()).into_owned();
+    text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+    failure_of(&text, counted)
 }
 
 fn failure_of(text: &[u8], counted: bool) -> mlua::Error {
