@@ -3,6 +3,7 @@
 //! In: what each worker counts, in lines of its own. Out: sums, when they are asked for. Nothing here takes a lock on
 //! the path of an ordinary command, or knows what a command is.
 
+pub mod buffer_peaks;
 pub mod command_log;
 pub mod heavy_hitters;
 pub mod histogram;
