@@ -59,6 +59,8 @@ mod ended_connections;
 mod eviction;
 #[path = "black_box/failing_disks.rs"]
 mod failing_disks;
+#[path = "black_box/figures.rs"]
+mod figures;
 #[path = "black_box/harness.rs"]
 mod harness;
 #[path = "black_box/hashes.rs"]

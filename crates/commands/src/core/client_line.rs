@@ -101,7 +101,7 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         if unsent { "rw" } else { "r" },
     );
     out.extend_from_slice(text.as_bytes());
-    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(user_of(&details)) });
+    out.extend_from_slice(if hides { HIDDEN.as_bytes() } else { before_nul(name_of_user(client, &details)) });
     text.clear();
     let _ = write!(text, " redir={} resp={} lib-name=", client.redirection.load(Relaxed), client.resp.load(Relaxed),);
     out.extend_from_slice(text.as_bytes());
@@ -117,6 +117,13 @@ fn write_fields(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs, hides: b
         client.commands.load(Relaxed),
     );
     out.extend_from_slice(text.as_bytes());
+}
+
+/// The name that stands for the user of a link from the primary, which has all rights.
+const SUPERUSER: &[u8] = b"(superuser)";
+
+fn name_of_user<'d>(client: &ClientInfo, details: &'d Details) -> &'d [u8] {
+    if client.is_primary.load(Relaxed) { SUPERUSER } else { user_of(details) }
 }
 
 /// Returns the name of the client's user.

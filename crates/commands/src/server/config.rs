@@ -320,6 +320,7 @@ fn reset_statistics(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     cx.keys.each_shard(|_, shard, _| shard.stats.reset())?;
     cx.engine.reset_counts();
     cx.engine.metrics().iter().for_each(WorkerMetrics::reset);
+    persistence::aof::of(cx.engine).into_iter().for_each(|aof| aof.stats.thread_nanos.store(0, Relaxed));
     cx.engine.scripts().reset_evicted();
     cx.engine.replication().counts.reset();
     cx.engine.clients().slow_readers.store(0, Relaxed);

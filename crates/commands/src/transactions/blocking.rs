@@ -187,6 +187,7 @@ impl Context<'_> {
         let request = BlockedClient {
             client: Arc::clone(&self.session.info),
             command: self.command,
+            argument_bytes: args.iter().map(<[u8]>::len).sum(),
             args: Mutex::new(args.iter().collect()),
             key_args: self.key_args.iter().copied().collect(),
             db: self.session.db,
@@ -334,6 +335,7 @@ struct BlockedClient {
     client: Arc<ClientInfo>,
     command: &'static Command,
     args: Mutex<Args<'static>>,
+    argument_bytes: usize,
     key_args: KeyArgs,
     db: u32,
     asker: Asker,
@@ -385,6 +387,10 @@ impl WaitRequest for BlockedClient {
         // An order of the node waits until it is carried out, and replies the result.
         let is_order = self.command.group == Group::Cluster;
         !is_order || self.command.flags.has(READONLY) || self.command.flags.has(WRITE)
+    }
+
+    fn argument_bytes(&self) -> usize {
+        self.argument_bytes
     }
 
     fn lasts(&self) -> bool {

@@ -37,6 +37,11 @@ pub trait WaitRequest: Any + Send + Sync {
         true
     }
 
+    /// Bytes of its command's arguments, which are kept for as long as it waits.
+    fn argument_bytes(&self) -> usize {
+        0
+    }
+
     /// Whether other clients cannot end it (CLIENT UNBLOCK).
     fn lasts(&self) -> bool {
         false

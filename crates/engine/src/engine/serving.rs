@@ -75,6 +75,10 @@ impl WaitRequest for Retriable {
         self.0.tells_of_data()
     }
 
+    fn argument_bytes(&self) -> usize {
+        self.0.argument_bytes()
+    }
+
     fn lasts(&self) -> bool {
         self.0.lasts()
     }

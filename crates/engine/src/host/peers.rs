@@ -62,6 +62,11 @@ pub trait Peer: io::Read + io::Write + Send {
         false
     }
 
+    /// The address of this end and the descriptor, as CLIENT LIST shows them.
+    fn local_end(&self) -> (String, i32) {
+        (String::new(), -1)
+    }
+
     /// Returns the handle that ends the connection from another thread, as long as it is there.
     fn line(&self) -> Option<Weak<dyn Line>> {
         None

@@ -55,7 +55,7 @@ pub struct ProcessInfo {
     pub user: Duration,
     /// Processor time that the system has used for it.
     pub system: Duration,
-    /// `user` of the thread that the process began with.
+    /// `user` of the first worker.
     pub main_user: Duration,
     /// `system` of that thread.
     pub main_system: Duration,

@@ -2,6 +2,7 @@
 
 use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
+use crate::stats::buffer_peaks::BufferPeaks;
 use crate::stats::histogram::{Histogram, HistogramSnapshot};
 use crate::time::{Nanos, SteadyMs};
 use std::collections::{BTreeMap, VecDeque};
@@ -132,6 +133,8 @@ pub struct WorkerMetrics {
     /// Bytes of memory that the worker's clients take up, except clients that are not to be evicted. Wraps around at
     /// zero.
     pub client_bytes: Counter,
+    /// The largest buffers of the worker's clients lately.
+    pub buffer_peaks: BufferPeaks,
     /// Bytes that the worker has allocated more than it has freed. Wraps around at zero.
     pub allocated: Counter,
     /// The value of `allocated` at which it looks for room again.
@@ -264,6 +267,7 @@ impl WorkerMetrics {
             most_commands_a_turn,
             error_replies,
             client_bytes: _,
+            buffer_peaks: _,
             allocated: _,
             has_room_until: _,
             evicted_clients,

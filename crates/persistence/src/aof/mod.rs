@@ -130,6 +130,8 @@ pub struct AofStats {
     pub kept: AtomicU64,
     /// Nanoseconds of a sync, on average of the last few.
     pub sync_nanos: AtomicU64,
+    /// Nanoseconds that the log's thread has spent on writes and syncs while replies wait for them.
+    pub thread_nanos: AtomicU64,
     /// Microseconds to sleep before a write (DEBUG AOF-FLUSH-SLEEP).
     pub flush_sleep: AtomicU64,
 }

@@ -45,8 +45,8 @@ pub const SERVER: &[InfoMetric] = &[
     entry("used_cpu_user", "cpu_user_seconds_total", Counter, "Processor time in the program."),
     entry("used_cpu_sys_children", "cpu_sys_children_seconds_total", Counter, "The same of child processes: there are none."),
     entry("used_cpu_user_children", "cpu_user_children_seconds_total", Counter, "The same of child processes: there are none."),
-    entry("used_cpu_sys_main_thread", "cpu_sys_main_thread_seconds_total", Counter, "The same of the main thread, which executes nothing."),
-    entry("used_cpu_user_main_thread", "cpu_user_main_thread_seconds_total", Counter, "The same of the main thread, which executes nothing."),
+    entry("used_cpu_sys_main_thread", "cpu_sys_main_thread_seconds_total", Counter, "The same of the first worker."),
+    entry("used_cpu_user_main_thread", "cpu_user_main_thread_seconds_total", Counter, "The same of the first worker."),
     entry("used_active_time_main_thread", "active_time_main_thread_seconds_total", Counter, "For how long the first worker had something to do."),
 ];
 
@@ -63,8 +63,8 @@ pub const CLIENTS: &[InfoMetric] = &[
     same("total_blocking_keys", Gauge, "Keys that clients wait for."),
     same("total_blocking_keys_on_nokey", Gauge, "Keys that clients wait for who are told when they go."),
     same("cluster_connections", Gauge, "Connections of the cluster's bus."),
-    entry("client_recent_max_input_buffer", "client_recent_max_input_buffer_bytes", Gauge, "The largest of the clients' requests that have not come to their end."),
-    entry("client_recent_max_output_buffer", "client_recent_max_output_buffer_bytes", Gauge, "The largest of the clients' replies that wait to be sent."),
+    entry("client_recent_max_input_buffer", "client_recent_max_input_buffer_bytes", Gauge, "The largest room for a client's input within the last seconds."),
+    entry("client_recent_max_output_buffer", "client_recent_max_output_buffer_bytes", Gauge, "The largest of the clients' unsent replies within the last seconds."),
     entry("total_connections_received", "connections_received_total", Counter, "Connections that were let in."),
     entry("rejected_connections", "rejected_connections_total", Counter, "Connections that were refused, at maxclients or by protected mode."),
     entry("client_query_buffer_limit_disconnections", "client_query_buffer_limit_disconnections_total", Counter, "Clients that were disconnected for the size of their requests."),

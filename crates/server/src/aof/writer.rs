@@ -72,7 +72,11 @@ fn run(shared: &Shared, notifier: &Receiver<()>) {
         let writes = is_time || rung && !aof.has_failed() && aof.journal.policy() == Policy::Always;
         if writes && aof.state() != State::Off {
             group.gather(aof);
+            let clock = Instant::now();
             tend(shared, aof, &mut group);
+            if aof.keeps_replies() {
+                aof.stats.thread_nanos.fetch_add(clock.elapsed().as_nanos() as u64, Relaxed);
+            }
         }
         if writes || rung {
             tell(shared, aof);

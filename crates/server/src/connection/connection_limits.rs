@@ -134,7 +134,8 @@ impl Connection {
             + info.watched_bytes.load(Relaxed)
             + info.prefix_bytes.load(Relaxed)
             + info.queued_bytes.load(Relaxed);
-        let memory = IDLE + self.input.memory() + self.output.memory() + self.socket.memory() + named;
+        let waiting = self.waiting.argument_bytes();
+        let memory = IDLE + self.input.memory() + self.output.memory() + self.socket.memory() + waiting + named;
         let counted = if info.no_evict.load(Relaxed) { 0 } else { memory };
         if self.memory.is_new(memory, counted, IDLE) {
             self.show_memory(memory, counted, metrics);
@@ -145,7 +146,9 @@ impl Connection {
     fn show_memory(&mut self, memory: usize, counted: usize, metrics: &WorkerMetrics) {
         self.memory.set(memory, counted, metrics);
         self.session.info.memory.store(memory, Relaxed);
-        self.show_buffers();
+        let sizes = self.buffer_sizes();
+        self.session.info.buffers.show(sizes);
+        metrics.buffer_peaks.note(metrics.clock(), sizes.query + sizes.query_free, sizes.reply_bytes);
     }
 
     /// Publishes the buffers' sizes, as after a change of the first reply buffer's room.
@@ -161,7 +164,7 @@ impl Connection {
         BufferSizes {
             query: input.query,
             query_free: input.free,
-            args: input.args,
+            args: input.args + self.waiting.argument_bytes(),
             reply_room,
             reply_peak,
             reply_first: unsent.first_len(),

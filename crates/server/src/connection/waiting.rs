@@ -53,6 +53,11 @@ impl Waiting {
         self.blocked.as_ref()
     }
 
+    /// Bytes of the arguments of the command that waits.
+    pub fn argument_bytes(&self) -> usize {
+        self.blocked.as_ref().map_or(0, |ticket| ticket.request().argument_bytes())
+    }
+
     /// Takes the ticket, since the connection ends.
     pub fn take_ticket(&mut self) -> Option<Arc<Ticket>> {
         self.blocked.take()

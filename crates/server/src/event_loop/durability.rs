@@ -51,7 +51,11 @@ impl Worker {
         let mut disk_is_behind = false;
         if let Some(aof) = of(engine) {
             if aof.keeps_replies() {
-                disk_is_behind = seen_to > aof.journal.released() && !commit(&shared, aof, seen_to);
+                if seen_to > aof.journal.released() {
+                    let began = self.nanos();
+                    disk_is_behind = !commit(&shared, aof, seen_to);
+                    self.metrics().log_nanos.add(self.nanos().since(began));
+                }
             } else if engine.has_log() {
                 self.write_log(aof, now);
             }

@@ -75,6 +75,7 @@ impl Worker {
         engine.measure_memory();
         engine.measure_prefixes();
         commands::server::hotkeys::end_if_over(engine, steady);
+        self.status_lines.write_if_due(engine, now, steady);
         commands::persistence::save::tick(engine, steady);
         commands::persistence::aof::tick(engine, now, steady);
         engine.links().close_idle(steady);

@@ -23,6 +23,7 @@ use crate::event_loop::push_targets::PushTargets;
 use crate::event_loop::replies::LastWriter;
 use crate::event_loop::reply_buffer::ReplyBuffer;
 use crate::event_loop::settings::Settings;
+use crate::event_loop::status_lines::StatusLines;
 use crate::listener::acceptor::Acceptor;
 use crate::schedule::fairness::Fairness;
 use crate::schedule::load_balance::LoadBalance;
@@ -86,6 +87,7 @@ pub struct Worker {
     pub(super) load_balance: LoadBalance,
     /// Times at which work is due.
     pub(super) timers: Timers,
+    pub(super) status_lines: StatusLines,
     pub(super) wait_timeouts: WaitTimeouts,
     pub(super) barrier: WorkerBarrier,
     /// Memory on the way from bytes to commands.
@@ -137,6 +139,7 @@ impl Worker {
             metered: Metered::default(),
             fairness: Fairness::default(),
             patience: OutputPatience::default(),
+            status_lines: StatusLines::default(),
             load_balance: LoadBalance::new(index),
             timers: Timers::default(),
             wait_timeouts: WaitTimeouts::default(),

@@ -4,6 +4,7 @@ use crate::event_loop::worker::{Worker, WorkerEnd};
 use crate::listener::acceptor::Acceptor;
 use crate::system::affinity;
 use crate::system::log;
+use crate::system::proc;
 use crate::workers::shared::Shared;
 use commands::core::mode;
 use engine::config::Directive;
@@ -61,6 +62,9 @@ pub fn start_workers(
         let thread = thread::Builder::new().name(name).stack_size(WORKER_STACK);
         started.add(thread.spawn(move || {
             mode::enter_sentinel_within(is_within);
+            if index == 0 && !is_within {
+                proc::set_main_thread();
+            }
             work(index, &shared, &acceptor);
         })?);
         Ok(())

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -143,6 +144,11 @@ impl Peer for Tcp {
     fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
         self.0.0.set_read_timeout(Some(patience))?;
         self.0.0.set_write_timeout(Some(patience))
+    }
+
+    fn local_end(&self) -> (String, i32) {
+        let stream = &self.0.0;
+        (stream.local_addr().map(|address| address.to_string()).unwrap_or_default(), stream.as_raw_fd())
     }
 
     fn line(&self) -> Option<Weak<dyn Line>> {

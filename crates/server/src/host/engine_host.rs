@@ -351,7 +351,7 @@ pub fn open_peer(
 impl Process for EngineHost {
     fn process(&self) -> ProcessInfo {
         let (user, system) = proc::cpu_times();
-        let (main_user, main_system) = proc::thread_cpu_times(format!("/proc/self/task/{}/stat", std::process::id()));
+        let (main_user, main_system) = proc::main_thread_cpu_times();
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,

@@ -31,6 +31,10 @@ impl Peer for TlsPeer {
         true
     }
 
+    fn local_end(&self) -> (String, i32) {
+        self.0.sock.local_end()
+    }
+
     fn line(&self) -> Option<Weak<dyn Line>> {
         self.0.sock.line()
     }

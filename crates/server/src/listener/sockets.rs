@@ -222,13 +222,15 @@ fn open_all(
         let open = |address| Ok((open_tcp(address, config)?, address));
         match resolve(name, number).and_then(open) {
             Ok(open) => opened.push(open),
-            Err(error) if optional && is_missing(&error) => {}
             Err(error) => {
                 log::warning(format_args!(
                     "Warning: Could not create server {} listening socket {name}:{number}: {}",
                     kind.to_ascii_uppercase(),
                     reason(&error)
                 ));
+                if optional && is_missing(&error) {
+                    continue;
+                }
                 return Err(format!("Failed listening on port {number} ({kind}), aborting."));
             }
         }

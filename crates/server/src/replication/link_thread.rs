@@ -309,6 +309,7 @@ impl LinkThread {
                     if wire.fill(self.status())? > 0 {
                         self.note_input(link, wire, progress.as_ref());
                     }
+                    progress.iter().for_each(|progress| wire.show(&progress.client));
                 }
                 Arrived::Commands(bytes) => {
                     let len = bytes.len();
@@ -415,9 +416,12 @@ impl LinkThread {
         let primary = self.status().primary().ok_or(End::Unwanted)?;
         let address = format!("{}:{}", String::from_utf8_lossy(&primary.host), primary.port);
         let clients = self.engine().clients();
-        let info = ClientInfo::new(clients.next_id(), &address, "", -1, LINK_WORKER, clock::now().unix_ms());
+        let (own, descriptor) = wire.voice().with_peer(|peer| Ok(peer.local_end()))?;
+        let now = clock::now().unix_ms();
+        let info = ClientInfo::new(clients.next_id(), &address, &own, descriptor, LINK_WORKER, now);
         let info = Arc::new(info);
         info.is_primary.store(true, Relaxed);
+        wire.show(&info);
         clients.add(&info);
         let now = clock::nanos().ms();
         self.status().update_link(|link| (link.last_io, link.read_offset) = (now, offset));

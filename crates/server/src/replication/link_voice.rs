@@ -41,6 +41,8 @@ pub struct LinkVoice {
     began: Instant,
     /// Time of the last word, in milliseconds since the beginning.
     spoken: AtomicU64,
+    /// Bytes that were said.
+    said: AtomicU64,
 }
 
 struct Connection {
@@ -53,12 +55,23 @@ impl LinkVoice {
     /// Takes over a new connection.
     pub fn new(peer: Box<dyn Peer>) -> LinkVoice {
         let connection = Mutex::new(Connection { peer, is_broken: false });
-        LinkVoice { connection, word: Mutex::new(Word::None), began: Instant::now(), spoken: AtomicU64::new(0) }
+        LinkVoice {
+            connection,
+            word: Mutex::new(Word::None),
+            began: Instant::now(),
+            spoken: AtomicU64::new(0),
+            said: AtomicU64::new(0),
+        }
     }
 
     /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
+    }
+
+    /// Returns how many bytes were said.
+    pub fn said(&self) -> u64 {
+        self.said.load(Relaxed)
     }
 
     /// Changes the clock's word from now on.
@@ -88,6 +101,7 @@ impl LinkVoice {
         }
         let sent = connection.peer.write_all(bytes).and_then(|()| connection.peer.flush());
         connection.is_broken = sent.is_err();
+        self.said.fetch_add(bytes.len() as u64, Relaxed);
         self.spoken.store(self.now(), Relaxed);
         sent
     }

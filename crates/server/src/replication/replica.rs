@@ -2,6 +2,7 @@
 
 use crate::connection::socket::{Readiness, Socket, SocketStream};
 use crate::workers::replication_messages::NewReplica;
+use commands::core::command_table::CommandTable;
 use commands::replication::stray_command::StrayCommand;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};
@@ -285,6 +286,7 @@ impl Replica {
             match self.parser.parse(&self.input, &limits, &mut spans) {
                 Ok(Progress::Command { consumed, owned }) => {
                     let words: Vec<&[u8]> = spans.iter().map(|span| span.of(&self.input)).collect();
+                    note_command(&self.info, &words);
                     let is_offered = self.phase == Phase::Offered;
                     let heard = match owned.is_empty() {
                         true => take_words(&words, &mut self.acks, is_offered)?,
@@ -309,6 +311,13 @@ impl Replica {
             }
         }
     }
+}
+
+/// Shows others the command, and that it came.
+fn note_command(info: &ClientInfo, words: &[&[u8]]) {
+    let entry = words.first().and_then(|name| CommandTable::get().find(name));
+    info.last_command.store(entry.map_or(0, |entry| entry.id + 1), Relaxed);
+    info.commands.fetch_add(1, Relaxed);
 }
 
 /// Returns the word of a command. `is_offered`: the command may ask for the stream behind a snapshot.

@@ -3,6 +3,7 @@
 use crate::replication::link_thread::Wanted;
 use crate::replication::link_voice::LinkVoice;
 use crate::system::{clock, log};
+use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::host::peers::Peer;
 use engine::status::replication_status::ReplicationStatus;
 use replication::arrived::Arrived;
@@ -28,6 +29,8 @@ pub struct Wire {
     filled: Range<usize>,
     /// Time that it waits for bytes.
     patience: Duration,
+    /// Bytes that have come since it was connected.
+    read: u64,
 }
 
 impl Wire {
@@ -37,7 +40,7 @@ impl Wire {
     /// The connection is of no use.
     pub fn new(mut peer: Box<dyn Peer>, patience: Duration) -> io::Result<Wire> {
         peer.set_patience(patience)?;
-        Ok(Wire { voice: Arc::new(LinkVoice::new(peer)), bytes: vec![0; READ], filled: 0..0, patience })
+        Ok(Wire { voice: Arc::new(LinkVoice::new(peer)), bytes: vec![0; READ], filled: 0..0, patience, read: 0 })
     }
 
     /// Returns the side on which the replica speaks.
@@ -60,6 +63,15 @@ impl Wire {
     /// Returns the milliseconds since the connection was made.
     pub fn now(&self) -> u64 {
         self.voice.now()
+    }
+
+    /// Shows in a client's entry what has come and gone over the connection, and what is kept of it.
+    pub fn show(&self, client: &ClientInfo) {
+        client.input_bytes.store(self.read, Relaxed);
+        client.output_bytes.store(self.voice.said(), Relaxed);
+        let (query, room) = (self.filled.len(), self.bytes.capacity());
+        client.buffers.show(BufferSizes { query, query_free: room - query, ..BufferSizes::default() });
+        client.memory.store(size_of::<Wire>() + size_of::<ClientInfo>() + room, Relaxed);
     }
 
     /// Returns input that has not been taken.
@@ -128,6 +140,7 @@ impl Wire {
             Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
             Ok(read) => {
                 self.filled.end += read;
+                self.read += read as u64;
                 status.counts.input_bytes.fetch_add(read as u64, Relaxed);
                 Ok(read)
             }

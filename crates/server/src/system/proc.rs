@@ -5,6 +5,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 use std::collections::BTreeMap;
 use std::fs::read_to_string;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The unit of memory in `statm`.
@@ -40,6 +41,19 @@ pub fn threads_cpu_times(prefix: &str) -> BTreeMap<String, Duration> {
         }
     }
     times
+}
+
+/// The thread of the first worker, which stands for the main thread of servers that have one; 0: there is none yet.
+static MAIN_THREAD: AtomicU32 = AtomicU32::new(0);
+
+/// The calling thread is the first worker's.
+pub fn set_main_thread() {
+    MAIN_THREAD.store(rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned(), Relaxed);
+}
+
+/// Processor time of the first worker, in the program and in the kernel.
+pub fn main_thread_cpu_times() -> (Duration, Duration) {
+    thread_cpu_times(format!("/proc/self/task/{}/stat", MAIN_THREAD.load(Relaxed)))
 }
 
 /// Returns the processor time of a thread, in the program and in the kernel.

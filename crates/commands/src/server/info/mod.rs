@@ -32,6 +32,7 @@ use crate::core::command_table::CommandTable;
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::replication::stream_catch_up::StreamCatchUp;
 use crate::server::info::key_sizes::KeySizes;
+pub use crate::server::info::section_text::human as human_bytes;
 use crate::server::info::section_text::{Source, Text, human};
 use crate::server::memory::{Accounts, ratio};
 use crate::server::worker_barrier::Others;
@@ -46,7 +47,9 @@ use engine::stats::metrics::{self, Counter, Totals, WorkerMetrics};
 use engine::status::deny_reasons::Paused;
 use engine::time::UnixUs;
 use engine::{Engine, Error};
+use persistence::aof;
 use std::fmt::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
@@ -205,6 +208,15 @@ pub fn server_text(engine: &Engine, overview: impl FnOnce() -> Overview, now_us:
     sections(&Source::new(engine, memory, overview(), now_us), |name| !left_out.contains(&name))
 }
 
+/// The largest input and output that a client has had within the last seconds, or has.
+fn largest_buffers(engine: &Engine, clients: &[Arc<ClientInfo>]) -> (u64, u64) {
+    let now = engine.host().nanos();
+    let recent = engine.metrics().iter().map(|worker| worker.buffer_peaks.recent(now));
+    let present = clients.iter().map(|client| client.buffers.sizes());
+    let present = present.map(|sizes| ((sizes.query + sizes.query_free) as u64, sizes.reply_bytes as u64));
+    recent.chain(present).fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
+}
+
 fn tls(text: &mut Text, source: &Source<'_>) {
     let Certificates { server, client, authority } = source.engine.host().certificates();
     for (name, certificate) in [("server", server), ("client", client), ("ca", authority)] {
@@ -220,9 +232,9 @@ fn clients(text: &mut Text, source: &Source<'_>) {
     text.field("connected_clients", clients.len());
     text.field("cluster_connections", crate::cluster::link_counts().0);
     text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
-    let most = |bytes: fn(&ClientInfo) -> usize| clients.iter().map(|client| bytes(client)).max().unwrap_or(0);
-    text.field("client_recent_max_input_buffer", most(|client| client.buffers.sizes().query));
-    text.field("client_recent_max_output_buffer", most(|client| client.buffers.sizes().reply_bytes));
+    let (input, output) = largest_buffers(source.engine, &clients);
+    text.field("client_recent_max_input_buffer", input);
+    text.field("client_recent_max_output_buffer", output);
     text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
     text.field("tracking_clients", source.engine.tracking().clients());
     text.field("pubsub_clients", source.engine.pubsub().subscribers());
@@ -404,7 +416,9 @@ fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &To
 
 fn debug(text: &mut Text, source: &Source<'_>) {
     let workers = source.engine.metrics();
-    text.field("eventloop_duration_aof_sum", metrics::sum(workers, |worker| &worker.log_nanos) / 1000);
+    let thread = aof::of(source.engine).map_or(0, |aof| aof.stats.thread_nanos.load(Relaxed));
+    let log = metrics::sum(workers, |worker| &worker.log_nanos) + thread;
+    text.field("eventloop_duration_aof_sum", log / 1000);
     text.field("eventloop_duration_cron_sum", metrics::sum(workers, |worker| &worker.background_nanos) / 1000);
     text.field("eventloop_duration_max", metrics::max(workers, |worker| &worker.longest_turn_nanos) / 1000);
     text.field("eventloop_cmd_per_cycle_max", metrics::max(workers, |worker| &worker.most_commands_a_turn));
