@@ -39,7 +39,7 @@ pub struct Proxy {
     asked: BTreeMap<u64, Asked>,
     /// Parts that were put off, by the time at which they are asked anew.
     put_off: BTreeSet<(Millis, PartId)>,
-    /// Of each client those that have not been answered.
+    /// Questions that have not been answered, by client.
     queues: HashMap<u64, ClientQueue>,
     /// When nodes are looked at next that work on parts for longer than the timeout.
     look_at: Millis,
