@@ -248,7 +248,8 @@ fn a_primary_that_is_not_asked_any_more_is_blocked_by_nobody() {
     assert!(eventually(|| state(&mut client) == "blocked"));
     assert_eq!(ask(&mut client, "SET k 2"), OPEN);
     replicas[0].signal("CONT");
-    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK") && state(&mut client) == "open");
+    assert!(eventually(|| ask(&mut client, "SET k 3") == "OK"));
+    assert!(eventually(|| state(&mut client) == "open"));
 }
 
 #[test]
@@ -270,7 +271,9 @@ fn writers_do_not_wait_for_a_replica_that_was_asked_to_take_over_and_stands_stil
 fn hand_over(primary: &Server, replica: &Server) {
     let order = format!("FAILOVER TO 127.0.0.1 {}", replica.port);
     assert_eq!(ask(&mut primary.client(), &order), "OK");
-    assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"master\"")));
+    assert!(eventually(|| told(&mut replica.client(), "role").as_deref() == Some("master")));
+    let ends = || told(&mut primary.client(), "master_failover_state").as_deref() == Some("no-failover");
+    assert!(eventually(ends));
 }
 
 #[test]

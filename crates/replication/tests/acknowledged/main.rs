@@ -146,7 +146,7 @@ fn planted_defects_are_found() {
         (Planted::AnyDisk, 300),
         (Planted::OldDisk, 140),
         (Planted::OneSet, 20_660),
-        (Planted::LastLead, 500),
+        (Planted::LastLead, 800),
     ] {
         let is_found = |seed: &u64| match planted {
             Planted::LastLead => !run_hand_overs(*seed, planted),
