@@ -1,7 +1,7 @@
 //! cinnabar-cli and cinnabar-benchmark as programs: their output, their exit status, a terminal in front of them.
 //!
-//! Their binaries lie beside the server's: `cargo test` builds all of them. Where only the server was built they are
-//! made.
+//! Their binaries lie beside the server's: `cargo test` builds all of them. The tests build them if only the server was
+//! built.
 
 use crate::harness::{Folder, PATIENCE, Server, eventually, free_port, is_peer, owned};
 use rustix::fs::{Mode, OFlags, open};
