@@ -19,9 +19,9 @@ use std::time::Duration;
 /// Treatment of clients that wait for a primary's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The clients get the error that they wait in vain for a replica's.
+    /// Their waits end with an error: they would wait in vain for a replica's keys.
     End,
-    /// The clients still wait: the server may not stay a replica.
+    /// Their waits continue: the server may not stay a replica.
     Keep,
 }
 
