@@ -27,7 +27,8 @@ pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
     options
 }
 
-/// Whether a replica that has declared these properties reads collections whose elements have expiries, in the form of `options`.
+/// Whether a replica that has declared these properties reads collections whose elements have expiries, in the form of
+/// `options`.
 pub fn reads_element_expiries(handshake: &Handshake, options: &SaveOptions) -> bool {
     handshake.is_backup()
         || handshake.snapshot_version() == SnapshotVersion::Valkey
