@@ -1,8 +1,8 @@
 //! The server from outside: the built binary, a real socket, a real client.
 //!
 //! Every test starts a server of its own in an empty folder and ends it. Replies are compared with those of Valkey:
-//! with `CINNABAR_TEST_SERVER=/path/to/valkey-server` in the environment the same tests run against that, which is
-//! how they are themselves checked.
+//! with `CINNABAR_TEST_SERVER=/path/to/valkey-server` in the environment the same tests run against that, which checks
+//! the tests themselves.
 #![forbid(unsafe_code)]
 
 #[path = "black_box/accounts.rs"]

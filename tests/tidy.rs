@@ -1,8 +1,8 @@
-//! Style as a test: the rules of the house that a compiler does not check.
+//! Style as a test: rules of the house that a compiler does not check.
 //!
-//! Every rule is one small function from sources to complaints; a complaint says what to do. Where a rule has
-//! exceptions they are a table of `tidy/exceptions.rs`, a line each with its reason, and a line that is no longer
-//! needed is a complaint too: the tables only shrink.
+//! Every rule is one small function from sources to complaints; a complaint names the remedy. Exceptions from a rule
+//! are a table of `tidy/exceptions.rs`, a line each with its reason, and a line that is no longer needed is a complaint
+//! too: the tables only shrink.
 #![forbid(unsafe_code)]
 
 #[path = "tidy/cargo_lines.rs"]

@@ -1,4 +1,4 @@
-//! Which commit the program is built of, for `--version` and INFO. CINNABAR_COMMIT says it where there is no
+//! The commit that the program is built of, for `--version` and INFO. CINNABAR_COMMIT names it where there is no
 //! repository.
 
 use std::process::Command;
@@ -18,7 +18,7 @@ fn main() {
     println!("cargo::rustc-env=CINNABAR_CHANGED_FILES={changed}");
 }
 
-/// What git says, where it is there and this is a repository.
+/// Returns the output of git, where git exists and this is a repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let done = Command::new("git").args(arguments).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())

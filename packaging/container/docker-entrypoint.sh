@@ -1,10 +1,10 @@
 #!/bin/sh
-# As the official images of Redis and Valkey begin: options or a configuration file alone are the server's, a server that is
-# started by root goes on as the user `cinnabar` and owns the files below its folder, and VALKEY_EXTRA_FLAGS (or
-# CINNABAR_EXTRA_FLAGS) are appended.
+# The start is that of the official images of Redis and Valkey: options or a configuration file alone are the server's,
+# a server that is started by root continues as the user `cinnabar` and owns the files below its folder, and
+# VALKEY_EXTRA_FLAGS (or CINNABAR_EXTRA_FLAGS) are appended.
 set -e
 
-# What is no program's name: `-f`, `--some-option`, `some.conf`.
+# The first word is no program's name: `-f`, `--some-option`, `some.conf`.
 if [ "${1#-}" != "$1" ] || [ "${1%.conf}" != "$1" ]; then
     set -- cinnabar-server "$@"
 fi
@@ -20,14 +20,14 @@ if [ -n "$serves" ] && [ "$(id -u)" = 0 ] && [ -z "$SKIP_DROP_PRIVS" ]; then
     exec setpriv --reuid cinnabar --regid cinnabar --clear-groups -- "$0" "$@"
 fi
 
-# Files of the data set are their owner's, unless the container was told otherwise.
+# Files of the data set are readable for their owner only, unless the container has another umask.
 if [ "$(umask)" = 0022 ]; then
     umask 0077
 fi
 
 if [ -n "$serves" ]; then
-    # A container is reached through its published ports: who may come in is the network's and the password's matter,
-    # where a configuration file does not say otherwise.
+    # Clients reach a container through its published ports: the network and the password decide which are admitted,
+    # where a configuration file has no setting for that.
     program=$1
     shift
     case "$1" in

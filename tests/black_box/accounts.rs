@@ -1,9 +1,10 @@
-//! Money that everybody moves at once, in every way that there is: the sum never changes, and nobody waits for ever.
+//! Money that all clients move at once, in every way that there is: the sum never changes, and no client hangs.
 //!
 //! ```text
-//!   account:0..99   numbers                              transactions, WATCH loops, scripts with and without declared keys
-//!   purse:0..9      lists of notes, each worth its text  a transaction moves a note's worth between an account and a purse;
-//!                                                        BLMOVE hands notes on, BLMPOP and BLPOP ring bells
+//!   account:0..99   numbers           transactions, WATCH loops, scripts with and without declared keys
+//!   purse:0..9      lists of notes,   a transaction moves a note's worth between an account and a purse;
+//!                   each worth its    BLMOVE moves notes, BLMPOP and BLPOP ring bells
+//!                   text
 //! ```
 //!
 //! Auditors look at everything in one moment, by a transaction and by a script. Meanwhile SWAPDB and walks over the
@@ -23,7 +24,7 @@ const BALANCE: i64 = 1000;
 /// Moves what account 1 can spare to account 2, both declared.
 const DECLARED: &str = "local n = math.min(tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1])))
     redis.call('DECRBY', KEYS[1], n) redis.call('INCRBY', KEYS[2], n) return n";
-/// The same, of keys that nobody was told of.
+/// Moves money between undeclared keys.
 const UNDECLARED: &str = "local from, to = 'account:' .. ARGV[1], 'account:' .. ARGV[2]
     redis.call('DECRBY', from, 3) redis.call('INCRBY', to, 3) return 3";
 /// Declares the account that it takes from and not the one that it gives to.
@@ -40,7 +41,7 @@ const AUDIT: &str = "local sum = 0
 
 type Deed = fn(&mut Connection, u64) -> RedisResult<()>;
 
-/// What clients do, over and over; `n` differs each time.
+/// Deeds that clients repeat; `n` differs each time.
 const DEEDS: [(&str, Deed); 11] = [
     ("transactions", transaction),
     ("WATCH loops", watch_loop),
@@ -145,7 +146,7 @@ fn swap(client: &mut Connection, n: u64) -> RedisResult<()> {
         .map(|keys| assert_eq!(keys.len(), ACCOUNTS as usize))
 }
 
-/// What is in all accounts and purses, in one moment.
+/// Returns the sum of all accounts and purses, in one moment.
 fn audit(client: &mut Connection) -> i64 {
     let mut everything = Pipeline::new();
     everything.atomic().cmd("MGET");

@@ -150,7 +150,7 @@ fn replies_stay_in_order_and_others_are_served_meanwhile() {
     while !replies.ends_with("$1\r\nx\r\n") {
         replies.push(char::from(bytes_of(&mut socket, 1)[0]));
     }
-    // A worker with much to do may have written before EXEC ran: such replies tell of no change.
+    // A worker with much to do may have written before EXEC ran: such replies contain no change.
     let told =
         replies.strip_prefix("+OK\r\n").map_or(&*replies, |rest| rest.strip_prefix("+QUEUED\r\n").unwrap_or(rest));
     let before = ["+OK\r\n", "+QUEUED\r\n"].iter().filter(|reply| replies.contains(**reply)).count();
@@ -392,7 +392,7 @@ fn logged_pair(writes: usize, options: &[&str]) -> (Server, Server) {
     let mut client = primary.client();
     let acknowledged = (0..writes).take_while(|n| ask(&mut client, &format!("SET k{n} {n}")) == "OK").count();
     assert_eq!(acknowledged, writes);
-    // A replica goes on in the database that the stream has selected.
+    // A replica continues in the database that the stream has selected.
     assert_eq!([ask(&mut client, "SELECT 5"), ask(&mut client, "SET k five")], ["OK", "OK"]);
     (primary, replica)
 }

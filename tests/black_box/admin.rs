@@ -1,4 +1,4 @@
-//! The admin plane: who may see what, what is served in which state of the server, and wrong requests.
+//! The admin plane: rights of clients, answers in each state of the server, and wrong requests.
 
 use crate::failing_disks::limit_files;
 use crate::harness::{PATIENCE, Server, eventually, free_port, is_peer, send};
@@ -327,7 +327,7 @@ fn wrong_requests_are_refused_and_end_nothing() {
         // An address that is too long has a status of its own.
         assert!(found == status || (status == 431 && found == 414), "{} {}", &head[..head.len().min(30)], text);
     }
-    // Who says nothing keeps nobody waiting.
+    // A client that sends nothing does not delay others.
     let silent: Vec<TcpStream> = (0..8).map(|_| connect(watched.port)).collect();
     assert_eq!(watched.get("/healthz").status, 200);
     drop(silent);

@@ -1,5 +1,5 @@
-//! The page of the admin plane from outside: who gets it, what commands through it may do, and what it tells when no
-//! client is let in.
+//! The page of the admin plane from outside: its clients, the rights of commands through it, and its content when no
+//! client is admitted.
 
 use crate::admin::{ADA_SECRET, Answer, Watched};
 use crate::harness::{eventually, is_peer};
@@ -135,7 +135,7 @@ fn bodies_and_replies_are_bounded() {
         return;
     }
     let watched = Watched::start(&[]);
-    // What is announced as too large need not be sent.
+    // A body that is announced as too large need not be sent.
     let announced =
         format!("POST /command HTTP/1.1\r\n{HOST}Content-Type: application/json\r\nContent-Length: 2000000\r\n\r\n{{");
     assert_eq!(Answer::of(&watched.converse(&announced)).status, 413);

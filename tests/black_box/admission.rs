@@ -1,12 +1,12 @@
-//! One write and one read through every way in, in every state that refuses some commands: what comes back, and that a
+//! One write and one read through every way in, in every state that refuses some commands: the replies, and that a
 //! write that was refused has changed nothing.
 //!
-//! [`TABLE`] has a line for each way and a column for each state, with what becomes of the write and of the read:
+//! [`TABLE`] has a line for each way and a column for each state, with the outcome of the write and of the read:
 //!
 //! ```text
 //!   ok      as at other times                  no      refused, in the state's words, where the way refuses
-//!   waits   until the state ends               in      the script runs, and what it calls is refused
-//!   hid     the same, and the script hides it  ro      refused in all states: the script may only read
+//!   waits   until the state ends               in      the script runs, and its command is refused
+//!   hid     as `in`, and the script hides it   ro      refused in all states: the script may only read
 //!   -       the way is not there then
 //! ```
 //!
@@ -88,7 +88,7 @@ const WAYS: &[Way] = &[
 const SET: &str = "return redis.call('set',KEYS[1],ARGV[1])";
 const GET: &str = "return redis.call('get',KEYS[1])";
 const HIDE: &str = "redis.pcall('set',KEYS[1],ARGV[1]) return 'done'";
-/// Of [`SET`].
+/// SHA of [`SET`].
 const SUM: &str = "c686f316aaf1eb01d5a4de1b0b63cd233010e63d";
 const LIBRARY: &str = "#!lua name=lib
 local function write(keys, args) return server.call('set', keys[1], args[1]) end
@@ -99,7 +99,7 @@ server.register_function{function_name='read', callback=function(keys) return se
 struct State {
     name: &'static str,
     options: &'static [&'static str],
-    /// What is refused is refused with this.
+    /// Error of a refused command.
     refusal: &'static str,
     begin: fn(&mut Server) -> Option<TcpStream>,
     end: fn(&Server, Option<TcpStream>),
@@ -246,7 +246,7 @@ fn requests(commands: &str, key: &str, inline: bool) -> (Vec<u8>, usize) {
     (bytes, count)
 }
 
-/// So many replies, as text; `waits` when none comes for now.
+/// Returns so many replies, as text; `waits` when none arrives for now.
 fn replies(socket: &mut TcpStream, count: usize) -> String {
     let (mut bytes, mut found) = (Vec::new(), Vec::new());
     while found.len() < count {
@@ -272,7 +272,7 @@ fn replies(socket: &mut TcpStream, count: usize) -> String {
     found.join(" ")
 }
 
-/// Where a script stands is not compared.
+/// Returns a value as text; the place in a script is not compared.
 fn shown(value: &Value) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match value {
@@ -285,7 +285,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// What a cell of the table says in full.
+/// Returns the replies that a cell of the table stands for.
 fn expected(way: &Way, state: &State, cell: &str, ok: &str, commands: usize) -> String {
     let refusal = state.refusal;
     let because = format!("-EXECABORT Transaction discarded because of: {refusal}");
@@ -320,7 +320,7 @@ fn column(state: &str) -> Vec<(&'static Way, &'static str, &'static str)> {
     cells.collect()
 }
 
-/// One of the two commands of a way: its connection, what is sent, and what is to come back.
+/// One of the two commands of a way: its connection, its request, and the expected reply.
 struct Attempt {
     name: String,
     socket: TcpStream,
@@ -351,7 +351,7 @@ fn check(state: &State) {
         words.iter().for_each(|word| _ = packed.arg(*word));
         packed.query::<String>(&mut admin).expect("a text");
     }
-    // In these nobody is connected before.
+    // In these states no client is connected before.
     let is_first = ["loading", "password"].contains(&state.name);
     let mut begun = if is_first { (state.begin)(&mut server) } else { None };
     let rows = column(state.name);
@@ -429,7 +429,7 @@ fn all_wait_while_all_are_paused() {
     }
 }
 
-/// Who waited before memory was short is served, unless that needs memory.
+/// A client that waited before memory was short is served, unless that needs memory.
 #[test]
 fn waiting_clients_are_served_when_memory_is_short() {
     let server = Server::start(&[]);

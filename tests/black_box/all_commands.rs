@@ -1,5 +1,5 @@
-//! Every command that the server knows, tried by those who have no right to it, by every way in: it is denied and has
-//! no effect, whatever the command is.
+//! Every command that the server knows, tried by users without the right to it, by every way in: it is denied and has
+//! no effect.
 
 use crate::dialogue::{ask, show};
 use crate::harness::Server;
@@ -31,7 +31,7 @@ fn run(client: &mut Connection, words: &[String]) -> String {
     }
 }
 
-/// All commands and subcommands, as the server itself tells of them.
+/// Returns all commands and subcommands, as the server itself lists them.
 fn all(admin: &mut Connection) -> Vec<Tried> {
     let names: Vec<String> = cmd("COMMAND").arg("LIST").query(admin).expect("names");
     assert!(names.len() > 200 && names.iter().any(|name| name.contains('|')));

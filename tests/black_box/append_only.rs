@@ -128,7 +128,7 @@ fn a_torn_end_is_found_and_cut_off() {
     assert_eq!(count(&mut server.client(), 0), Ok(2));
 }
 
-/// A rewrite lists the file that comes next before the one before it is written to its end.
+/// A rewrite lists the next file before the file before it is written to its end.
 #[test]
 fn a_torn_end_before_an_empty_file_is_the_end() {
     if is_peer() {
@@ -172,7 +172,7 @@ fn a_torn_end_before_other_changes_is_refused_at_every_start() {
     }
 }
 
-/// What a producer is answered, and what is known of all producers but how often they sent something twice: that is not
+/// Returns the replies to producers, and the facts about all producers but the number of their duplicates, which is not
 /// logged.
 fn ask_producers(server: &Server) -> String {
     let mut connection = server.client();
@@ -239,7 +239,7 @@ fn producers_are_known_after_the_log_was_read() {
     }
 }
 
-/// What a log is read for was measured when it ran.
+/// Statistics of the logged commands were counted when they ran, and a load does not count them again.
 #[test]
 fn statistics_begin_anew_with_the_server() {
     let options = ["--appendonly", "yes", "--appendfsync", "always", "--slowlog-log-slower-than", "0"];

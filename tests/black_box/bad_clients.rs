@@ -1,6 +1,6 @@
-//! Clients with bad habits: they read nothing, send slowly or without end, announce what never comes, or talk nonsense.
-//! Others are served meanwhile, and nothing of them is left when they have gone. How long the others wait is measured
-//! by `cinnabar-bad-clients` (`crates/bench`).
+//! Clients with bad habits: they read nothing, send slowly or without end, announce bytes that never arrive, or send
+//! nonsense. Others are served meanwhile, and nothing of the bad ones is left when they have gone.
+//! `cinnabar-bad-clients` (`crates/bench`) measures how long the others wait.
 
 use crate::harness::{PATIENCE, Server, eventually, on_each_thread_count, read_to_close, send};
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const EACH: usize = 12;
 const TIME: Duration = Duration::from_millis(700);
 
-/// What a client with a bad habit sends, over and over.
+/// Requests of clients with bad habits, which repeat them.
 const HABITS: [&[u8]; 6] = [
     b"GET big\r\nGET big\r\nGET big\r\n",
     b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\nx",
@@ -71,7 +71,7 @@ fn bad_clients_cost_others_nothing_and_leave_nothing() {
     });
 }
 
-/// What `crowd` does costs no memory once its connections are closed. It comes twice: the first time every worker
+/// Asserts that `crowd` costs no memory once its connections are closed. It runs twice: the first time every worker
 /// begins and gets the room that it keeps.
 fn leaves_nothing(honest: &mut redis::Connection, crowd: impl Fn(&mut redis::Connection)) {
     crowd(honest);
@@ -154,7 +154,7 @@ fn a_client_that_hangs_up_while_its_slow_commands_run_is_gone() {
         for _ in 0..10 {
             let mut slow = server.socket();
             send(&mut slow, "SORT list ALPHA LIMIT 0 500\r\n".repeat(2 * SLOW).as_bytes());
-            // What it has not read tells the server that it is gone, with the reply of a command that follows.
+            // The unread data makes the close a reset, which the server sees with the reply to the next command.
             slow.peek(&mut [0]).expect("the first reply");
             drop(slow);
             assert_eq!(redis::cmd("PING").query::<String>(&mut honest).expect("PING"), "PONG");
@@ -196,7 +196,7 @@ fn a_client_that_hangs_up_with_much_to_read_is_gone() {
                 clients.lines().filter(|client| waits(client)).count() == EACH
             };
             assert!(eventually(all_wait));
-            // More that nobody listens to: it is not read any more.
+            // Further requests are not read any more, as the replies are not.
             for socket in &mut stuffed {
                 send(socket, &b"GET big\r\n".repeat(50));
             }

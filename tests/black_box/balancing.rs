@@ -25,7 +25,7 @@ fn worker_ticks(server: &Server) -> Vec<u64> {
     workers.into_iter().map(|(_, ticks)| ticks).collect()
 }
 
-/// What busy clients share.
+/// State that busy clients share.
 struct Crowd {
     stop: AtomicBool,
     rounds: AtomicUsize,
@@ -57,7 +57,7 @@ impl Peer<'_> {
         expect_bytes(&mut self.socket, expected.as_bytes());
     }
 
-    /// The next number of its own counter is to come.
+    /// Expects the next number of the client's own counter.
     fn expect_count(&mut self) {
         self.count += 1;
         let expected = format!(":{}\r\n", self.count);
@@ -130,7 +130,7 @@ fn wait(peer: &mut Peer, round: usize) {
     pipeline(peer, round);
 }
 
-/// It gets the invalidations of another client, and is not known as one who is told something itself.
+/// Gets the invalidations of another client, without being listed as a tracking client itself.
 fn redirected(peer: &mut Peer, round: usize) {
     const END: &[u8] = b"$12\r\nend-of-hello\r\n";
     let number = peer.number;
@@ -154,7 +154,7 @@ fn redirected(peer: &mut Peer, round: usize) {
     }
 }
 
-/// An argument that comes little by little, with other requests before and after it.
+/// Sends an argument little by little, with other requests before and after it.
 fn large_argument(peer: &mut Peer, round: usize) {
     const PART: usize = 10_000;
     const PARTS: usize = 20;
@@ -212,7 +212,7 @@ fn integer_line(socket: &mut TcpStream) -> i64 {
     line[1..].trim().parse().expect("an integer")
 }
 
-/// What comes next; nothing when the connection is closed or reset.
+/// Returns the next bytes; none when the connection is closed or reset.
 fn bytes_of_closed(socket: &mut TcpStream) -> Vec<u8> {
     let mut buffer = [0; 4096];
     let read = std::io::Read::read(socket, &mut buffer).unwrap_or(0);
@@ -266,7 +266,7 @@ fn workers_come_and_go_and_nothing_is_lost() {
     let server = Server::start_with_threads(2, &["--maxclients", "1000"]);
     let crowd = Crowd { stop: AtomicBool::new(false), rounds: AtomicUsize::new(0), kills: AtomicUsize::new(0) };
     let mut client = server.client();
-    // One that listens all the time, and idle ones that nobody hears of until the end.
+    // One client listens all the time, and idle ones send nothing until the end.
     let mut listener = server.socket();
     send(&mut listener, b"SUBSCRIBE all\r\n");
     expect_bytes(&mut listener, b"*3\r\n$9\r\nsubscribe\r\n$3\r\nall\r\n:1\r\n");
@@ -295,7 +295,7 @@ fn workers_come_and_go_and_nothing_is_lost() {
     expect_bytes(&mut listener, b"*3\r\n$11\r\nunsubscribe\r\n$3\r\nall\r\n:0\r\n");
     assert_eq!(ask(&mut client, "CONFIG SET threads 1"), "OK");
     assert!(eventually(|| worker_ticks(&server).len() == 1), "{:?}", worker_ticks(&server));
-    // Who comes and goes has left no trace in what counts them.
+    // Clients that disconnect leave no trace in counters of clients.
     drop((idle, listener));
     assert!(eventually(|| ask(&mut client, "CLIENT LIST").matches("id=").count() == 1));
     // Keys expire in the background of the workers that are there.
@@ -356,7 +356,7 @@ fn who_waits_and_who_tracks_moves_to_workers_that_stay() {
 
 #[test]
 fn who_connects_is_answered_while_a_worker_is_held() {
-    // One call of a library's function, which can neither be interrupted nor go on in steps.
+    // One call of a library's function, which can neither be interrupted nor be divided into steps.
     const HELD: &str = "EVAL \"return string.find(string.rep('a', 5000), '.-.-.-.-.-b')\" 0\r\n";
     let server = Server::start_with_threads(WORKERS, &[]);
     let mut held = server.socket();

@@ -1,5 +1,5 @@
 //! Commands that wait, transactions and pauses, with many clients on several workers: every element reaches exactly one
-//! client, everybody gets exactly one reply, and nobody sees half of a transaction.
+//! client, every client gets exactly one reply, and none sees half of a transaction.
 
 use crate::dialogue::{ask, ask_integer, dialogue, show};
 use crate::harness::{PATIENCE, Server, eventually, expect_bytes, on_each_thread_count, send};
@@ -86,7 +86,7 @@ fn a_wait_ends_with_its_time_or_by_request() {
 fn nothing_is_popped_for_a_client_that_went_away() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
-        // One after the other: `waiting` counts who waits.
+        // The clients wait one after the other: `waiting` counts them.
         drop(waiting(server, "BZPOPMIN a b 0"));
         assert!(eventually(|| blocked(&mut client) == 0), "a closed connection");
         let half = waiting(server, "BZPOPMIN a b 0");
@@ -263,7 +263,7 @@ fn hundreds_of_clients_move_elements_from_list_to_list() {
     assert_eq!(blocked(&mut server.client()), 0);
 }
 
-/// What was taken is what so many clients have pushed, so often each.
+/// Asserts that the taken elements are those that so many clients have pushed, so often each.
 fn assert_each_once(taken: Vec<String>, pushers: usize, pushes: usize) {
     let elements = |pusher| (0..pushes).map(move |n| format!("\"{pusher}:{n}\""));
     let expected: BTreeSet<String> = (0..pushers).flat_map(elements).collect();

@@ -262,7 +262,7 @@ fn a_wait_for_a_key_that_a_script_has_delays_no_other_client() {
     for _ in 0..3 {
         others.iter_mut().for_each(|client| dialogue(client, &[("PING", "PONG")]));
     }
-    // That of the script's own worker is run when the script has ended.
+    // The client of the script's own worker is served when the script has ended.
     let mut sockets: Vec<_> = (0..4).map(|_| server.socket()).collect();
     sockets.iter_mut().for_each(|socket| send(socket, b"CONFIG SET busy-reply-threshold 1\r\n"));
     assert!(eventually(|| ask_in_resp(&mut others[0], "SCRIPT KILL") == "OK"));
@@ -270,7 +270,7 @@ fn a_wait_for_a_key_that_a_script_has_delays_no_other_client() {
         let replies: Vec<_> = (0..4).map(|_| receive(socket)).collect();
         let expected = [BookValue::Nil, BookValue::Int(-2), BookValue::Int(0), BookValue::Arr(vec![])];
         for (reply, expected) in replies.into_iter().zip(expected) {
-            // Who was tried while the server was busy has been told so.
+            // A request that was tried while the server was busy got the error for that.
             assert!(reply == expected || matches!(&reply, BookValue::Err(_, text) if is_busy(text)), "{reply:?}");
         }
     }

@@ -96,12 +96,12 @@ fn clients_that_wait_and_pauses_end_when_the_clock_has_gone_back() {
     set_back(&server);
     expect_bytes(&mut blocked, b"*-1\r\n");
     expect_bytes(&mut paused, b"+OK\r\n");
-    // The timers of a worker go on: what has a time to live goes in the background, by the new time of day.
+    // The timers of a worker still run: a key with a time to live expires in the background, by the new time of day.
     assert_eq!(ask(&mut server.client(), "SET short v PX 20"), "OK");
     assert!(eventually(|| info(&server, "expired_keys") == Some(1)), "keys expire in the background");
 }
 
-/// A server whose replica does not acknowledge the last write.
+/// Starts a server whose replica does not acknowledge the last write.
 fn server_with_a_replica_behind() -> (Server, TcpStream) {
     let options = ["--repl-timeout", "3600", "--shutdown-timeout", "3", "--repl-diskless-sync", "no"];
     let server = server_with_clock(&options);
@@ -186,7 +186,7 @@ fn clients_are_as_old_and_as_idle_as_they_are_when_the_clock_has_gone_back() {
     let client = ask(&mut old, "CLIENT ID");
     assert!(eventually(|| listed(&server, &client, "age").is_some_and(|age| age >= 1)));
     fs::write(server.folder.path().join("back"), "").expect("a file");
-    // Bytes that come before a worker looks at its timers are no older than those after.
+    // Bytes that arrive before a worker looks at its timers are no older than later ones.
     for _ in 0..20 {
         for socket in &mut sockets {
             send(socket, b"PING\r\n");

@@ -27,7 +27,7 @@ fn stall(server: &Server) -> PathBuf {
     pipe
 }
 
-/// It goes on. Returns what it was given.
+/// Resumes the pipe. Returns the bytes that were written to it.
 fn go_on(pipe: &PathBuf) -> String {
     let flags = OFlags::NONBLOCK.bits() as i32;
     let mut reader = OpenOptions::new().read(true).custom_flags(flags).open(pipe).expect("a pipe");
@@ -54,7 +54,7 @@ fn a_disk_that_stalls_holds_up_orders_and_nobody_else() {
     for threads in [1, 4] {
         let server = node(threads, &["--cluster-config-save-behavior", "best-effort"]);
         let (mut other, mut published) = (server.client(), server.client());
-        // The slot that goes has no keys: a node that has just started takes responsibility for those that it finds.
+        // The slot that leaves has no keys: a node that has just started takes responsibility for slots with keys.
         assert!(eventually(|| ask(&mut other, "SET b 1") == "OK"));
         let pipe = stall(&server);
         let mut operator = server.socket();
@@ -113,7 +113,7 @@ fn the_cluster_is_up_when_commands_are_admitted_and_not_before() {
     }
     let server = node(2, &["--cluster-config-save-behavior", "best-effort"]);
     let mut client = server.client();
-    // The slot that goes has no keys: a node that has just started takes responsibility for those that it finds.
+    // The slot that leaves has no keys: a node that has just started takes responsibility for slots with keys.
     assert!(eventually(|| ask(&mut client, "SET b 1") == "OK"));
     dialogue(&mut client, &[("CONFIG SET cluster-require-full-coverage yes", "OK"), ("CLUSTER DELSLOTS 15495", "OK")]);
     let is_up = |client: &mut _| ask(client, "CLUSTER INFO").contains("cluster_state:ok");

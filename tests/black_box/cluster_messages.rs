@@ -15,7 +15,7 @@ const LEN: usize = 100_000;
 /// Bytes that may wait for one other node.
 const WAITING_MAX: u64 = 16 << 20;
 
-/// A link, and what has come on it of a packet.
+/// A link, and the part of a packet that has arrived on it.
 struct Transport(TcpStream, PacketReader);
 
 impl Transport {

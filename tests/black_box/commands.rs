@@ -360,7 +360,7 @@ fn a_key_expires() {
     });
 }
 
-/// Whichever worker removes the key, who sees that it is gone finds the event.
+/// Any worker may remove the key: a client that finds it removed finds the event.
 #[test]
 fn a_slow_expiry_is_noted_before_it_is_seen() {
     on_each_thread_count(&["--latency-monitor-threshold", "1", "--lazyfree-lazy-expire", "no"], |server| {
@@ -404,7 +404,7 @@ fn databases() {
     ]);
 }
 
-/// As many as there can be: those that nobody uses take neither memory nor time.
+/// The maximum of databases: unused ones take neither memory nor time.
 #[test]
 fn databases_without_number() {
     if is_peer() {

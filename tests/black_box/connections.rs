@@ -1,4 +1,5 @@
-//! Who may connect, over what, how many, for how long, and what a slow reader costs the others.
+//! Connections: which clients are admitted, over which sockets, how many, for how long, and the cost of a slow reader
+//! for the others.
 
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{
@@ -136,7 +137,7 @@ fn a_list_of_clients_shows_what_they_asked_for_before() {
                 send(socket, b"CLIENT SETNAME greedy\r\n");
                 expect_bytes(socket, b"+OK\r\n");
             }
-            // All of it is there when the workers go on.
+            // All of it has arrived when the workers resume.
             server.signal("STOP");
             greedy.iter_mut().for_each(|socket| send(socket, b"GET k\r\n"));
             server.signal("CONT");
@@ -155,7 +156,7 @@ fn monitors_see_what_was_asked_for_before_info() {
         expect_bytes(&mut monitor, b"+OK\r\n");
         let mut lines = BufReader::new(monitor).lines().map(|line| line.expect("a line"));
         for round in 0..10 {
-            // Both are there when the workers go on.
+            // Both have arrived when the workers resume.
             server.signal("STOP");
             send(&mut waiting, format!("BLPOP list{round} 0\r\n").as_bytes());
             send(&mut asking, b"INFO clients\r\n");
@@ -203,7 +204,7 @@ fn listeners_are_not_idle() {
         let mut client = server.client();
         assert_eq!(ask(&mut client, "PUBLISH news x"), "1");
         expect_bytes(&mut subscriber, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
-        // What was sent counts, too.
+        // Sent messages count, too.
         let list = ask(&mut client, "CLIENT LIST TYPE pubsub");
         assert!(list.contains(" idle=0 ") && list.contains(" cmd=subscribe "), "{list}");
         let list = ask(&mut client, "CLIENT LIST");
@@ -388,7 +389,7 @@ fn both_ends_addresses_are_listed() {
 #[test]
 fn a_worker_that_is_busy_keeps_nobody_from_connecting() {
     let server = Server::start_with_threads(2, &["--enable-debug-command", "yes"]);
-    // The first connection is the first worker's, who hears of connections.
+    // The first connection belongs to the first worker, which accepts connections.
     let mut busy = server.socket();
     send(&mut busy, b"PING\r\n");
     expect_bytes(&mut busy, b"+PONG\r\n");

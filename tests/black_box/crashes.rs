@@ -1,15 +1,16 @@
-//! The process is killed at random moments under load, in the middle of rewrites and saves: what was acknowledged is
-//! there when it starts again, and no file that was whole before is harmed.
+//! The process is killed at random moments under load, in the middle of rewrites and saves: acknowledged writes are
+//! there when it starts again, and no file that was complete before is harmed.
 //!
 //! ```text
-//!   writers      one:n other:n list:n fields:n ... each in one transaction, and each notes what was acknowledged, and
-//!                when; a field's deadline is moved on before it has passed, others pass while the server is down
+//!   writers      one:n other:n list:n fields:n ... each in one transaction, and each records acknowledged numbers
+//!                and their times; a field's deadline is extended before it has passed, others pass while the server
+//!                is down
 //!   a disturber  BGREWRITEAOF, BGSAVE - which take some hundredths of a second
-//!   kill -9, start, compare, go on with what is there
+//!   kill -9, start, compare, continue with the data that is there
 //! ```
 //!
-//! `CINNABAR_CRASH_ROUNDS=50` makes it thorough; the few rounds that there are otherwise find what is plainly wrong.
-//! With `--nocapture` it tells what it has seen.
+//! `CINNABAR_CRASH_ROUNDS=50` makes it thorough; the few rounds of other runs find plain faults. With `--nocapture` it
+//! prints its findings.
 
 use crate::harness::{Server, eventually, is_peer};
 use redis::{Connection, RedisResult, Value, cmd, pipe};
@@ -21,10 +22,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const WRITERS: usize = 4;
-/// What may be lost with `everysec`.
+/// Time whose writes may be lost with `everysec`.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What one writer knows of its counter.
+/// State of a writer's counter.
 #[derive(Default)]
 struct Counter {
     asked: AtomicU64,
@@ -97,7 +98,7 @@ fn disturb(mut connection: Connection, words: &[&str]) {
     }
 }
 
-/// What is safe only when a save has ended well, of all counters.
+/// Saves again and again, and records the numbers of all counters that a successful save has made safe.
 fn save(mut connection: Connection, counters: &[Counter], saved: &[AtomicU64]) {
     loop {
         let before: Vec<u64> = counters.iter().map(|counter| counter.acknowledged.load(SeqCst)).collect();
@@ -110,12 +111,13 @@ fn save(mut connection: Connection, counters: &[Counter], saved: &[AtomicU64]) {
     }
 }
 
-/// What survives a process that is killed: it leaves what it has written, as the system is still there.
+/// Writes that survive a process that is killed: the system survives, and with it the bytes that the process has
+/// written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Promise {
     All,
     AllButASecond,
-    /// What was saved.
+    /// Writes before the last save.
     Saved,
 }
 

@@ -1,4 +1,4 @@
-//! DEBUG tells of values as they lie in memory.
+//! DEBUG describes values as they lie in memory.
 
 use crate::harness::{Server, eventually, is_peer};
 
@@ -116,7 +116,7 @@ fn a_restart_saves_and_a_crash_does_not() {
     assert!(server.stop().success());
 }
 
-/// What a line of INFO says that begins this way.
+/// Returns the line of a reply that begins with `field`.
 fn ask_once(server: &Server, command: &str, field: &str) -> String {
     let text = client(server)(command);
     text.lines().find(|line| line.starts_with(field)).expect("the field").to_owned()
@@ -170,7 +170,7 @@ fn objects_are_told_of_as_far_as_is_wanted() {
     }
 }
 
-/// Every build has them, however it was made, and who starts the server may set others.
+/// Every build has these settings of the allocator, and the operator who starts the server may set others.
 #[test]
 fn the_allocators_settings_lie_in_the_program() {
     if is_peer() {

@@ -4,7 +4,7 @@ use crate::dialogue::{ask, ask_integer};
 use crate::harness::{Server, bytes_of, eventually, on_each_thread_count, send};
 
 const KEYS: usize = 60_000;
-/// What others do while one deletion is under way.
+/// Commands of other clients during one deletion.
 const OTHERS: usize = 200;
 
 fn fill(client: &mut redis::Connection) {

@@ -1,4 +1,4 @@
-//! What directives do to the process: those that are read, and those that are unsupported.
+//! Effects of directives on the process: of those that are read, and those that are unsupported.
 
 use crate::dialogue::{ask, ask_integer, dialogue};
 use crate::harness::{Folder, Server, eventually, run_to_end};

@@ -18,7 +18,7 @@ fn hear(lines: &mut impl BufRead) -> String {
     }
 }
 
-/// The two connections of a replica whose snapshot has begun, and what is asked for over the first one then.
+/// The two connections of a replica whose snapshot has begun, and the requests for the first one then.
 struct TwoChannels {
     main: TcpStream,
     lines: BufReader<TcpStream>,
@@ -61,7 +61,7 @@ fn a_replica_asks_for_the_stream_in_the_same_breath_as_it_names_its_snapshot() {
 fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
     let primary = Server::start(&[&OPTIONS[..], &["--rdbcompression", "no"]].concat());
     let mut writer = primary.client();
-    // More than sockets take that nobody reads.
+    // The writes are more than unread sockets take.
     for number in 0..24 {
         let value = vec![b'x'; 1 << 20];
         redis::cmd("SET").arg(number).arg(value).exec(&mut writer).expect("OK");
@@ -122,7 +122,7 @@ fn a_replica_whose_snapshot_is_lost_at_once_still_asks_for_the_stream_behind_it(
     while line(&mut asked) != "replconf" {}
     send(&mut snapshots, format!("+OK\r\n$ENDOFF:100 {ID} 0 77\r\n").as_bytes());
     while line(&mut lines) != "set-rdb-client-id" {}
-    // The replica is told that the snapshot is known, and loses it, before it can do anything.
+    // The replica learns that the snapshot is known, and loses it, before it can do anything.
     assert!(eventually(|| process_state(&replica) == 'T'), "it has stopped itself");
     send(&mut main, b"+OK\r\n");
     drop((snapshots, asked));

@@ -1,5 +1,5 @@
-//! A connection ends with its user, or with its right to what it gets, whichever thread serves it and wherever it is on
-//! its way to. The same for CLIENT KILL.
+//! A connection ends with its user, or with its right to its messages, on whichever thread serves it and in whichever
+//! state of a handover it is. CLIENT KILL does the same.
 
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{Folder, Server, eventually, expect_bytes, free_port, is_peer, owned, read_to_close, send};
@@ -35,7 +35,7 @@ fn line_of(socket: &mut TcpStream) -> String {
     }
 }
 
-/// A replica that has its snapshot, whose length is told before it.
+/// Returns a replica that has its snapshot, whose length is sent before it.
 fn online(server: &Server) -> TcpStream {
     let mut socket = of_user(server, &["REPLCONF listening-port 1", "REPLCONF capa psync2"]);
     send(&mut socket, b"PSYNC ? -1\r\n");
@@ -47,7 +47,7 @@ fn online(server: &Server) -> TcpStream {
     socket
 }
 
-/// A replica that is told to wait for others.
+/// Returns a replica that the server makes wait for others.
 fn waiting(server: &Server) -> TcpStream {
     let mut socket = of_user(server, &["REPLCONF capa eof capa psync2"]);
     send(&mut socket, b"PSYNC ? -1\r\n");
@@ -62,7 +62,7 @@ fn has_user(admin: &mut Connection) -> bool {
     ask(admin, "CLIENT LIST").contains(" user=u ")
 }
 
-/// All that comes up to the end of the connection has nothing of what was written after the change.
+/// Asserts that the bytes up to the end of the connection have nothing that was written after the change.
 fn expect_end(mut socket: TcpStream, what: &str) {
     let got = read_to_close(&mut socket);
     assert!(!got.contains("written-later"), "{what}: {got}");
@@ -108,7 +108,7 @@ fn a_replica_that_does_not_read_its_snapshot_is_cut_with_its_user_and_by_client_
         assert!(!has_user(&mut admin));
         assert!(eventually(|| ask(&mut admin, "INFO replication").contains("connected_slaves:0")), "{order}");
         let mut rest = [0; 1 << 16];
-        // A reset comes before what the replica has not read.
+        // A reset overtakes the bytes that the replica has not read.
         while socket.read(&mut rest).is_ok_and(|read| read > 0) {}
     }
     assert!(server.stop().success());
@@ -133,7 +133,7 @@ fn both_connections_of_a_replica_that_loads_beside_the_stream_are_cut_with_their
 #[test]
 fn a_connection_that_goes_on_ends_with_the_right_to_its_command() {
     if is_peer() {
-        // Valkey goes on.
+        // Valkey continues here.
         return;
     }
     let server = Server::start(&["--repl-diskless-sync-delay", "60"]);
@@ -183,7 +183,7 @@ pub fn owner_and_target() -> (Server, Server, String) {
     owner_and_target_with(&[])
 }
 
-/// The same, with options of the second one.
+/// Starts the same servers, with options of the second one.
 pub fn owner_and_target_with(options: &[&str]) -> (Server, Server, String) {
     let node = |options: &[&str]| {
         let bus = free_port();
@@ -257,7 +257,7 @@ fn busy(server: &Server, user: &str, is_over: &AtomicBool) {
             socket = server.socket();
         }
     }
-    // No user is there any more: the connection has ended, or is nobody's.
+    // The user does not exist any more: the connection has ended, or has no user.
     let told = std::io::Write::write_all(&mut socket, b"GET k\r\n").map(|()| read_to_close_or_denial(&mut socket));
     assert!(!told.is_ok_and(|told| told.contains("secret")), "{user}");
 }

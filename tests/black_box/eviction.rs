@@ -1,4 +1,4 @@
-//! What happens at `maxmemory`: which keys go, who is told, and when commands are refused.
+//! Behaviour at `maxmemory`: evicted keys, notified clients, and refused commands.
 
 use crate::dialogue::{ask, ask_integer, dialogue};
 use crate::harness::{eventually, on_each_thread_count};

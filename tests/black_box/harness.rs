@@ -84,7 +84,7 @@ impl Server {
         Server::start_in(&[], threads, options)
     }
 
-    /// The same in an environment that has these variables besides.
+    /// Starts a server in an environment that has these variables besides.
     pub fn start_in(environment: &[(String, String)], threads: usize, options: &[&str]) -> Server {
         let threads_option = if is_peer() { "--io-threads" } else { "--threads" };
         let threads = threads.to_string();
@@ -172,7 +172,7 @@ impl Server {
         }
     }
 
-    /// Whether none of its threads runs: one that has been told to stop may still be at something.
+    /// Whether none of its threads runs: one that got the signal to stop may still be running.
     fn stands_still(&self) -> bool {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("its threads");
         tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok()).all(|line| {
@@ -186,7 +186,7 @@ impl Server {
         self.restart_after(|_| ());
     }
 
-    /// The same; `meanwhile` sees the folder while no process does.
+    /// Restarts it; `meanwhile` sees the folder while no process does.
     pub fn restart_after(&mut self, meanwhile: impl FnOnce(&Folder)) {
         self.child.kill().expect("to kill the server");
         self.child.wait().expect("its end");
@@ -197,7 +197,7 @@ impl Server {
         assert!(answers, "it does not start again:\n{}{}", read("stdout"), read("stderr"));
     }
 
-    /// The same; returns when it has loaded what there is.
+    /// Restarts it; returns when it has loaded its data.
     pub fn crash(&mut self) {
         self.restart();
         let mut client = self.client();
@@ -217,7 +217,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Of a server that has ended these do nothing.
+        // Neither has an effect on a server that has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -280,9 +280,10 @@ pub fn process_state(server: &Server) -> char {
     behind_name.chars().next().expect("a state")
 }
 
-/// A port that nothing listens to. Each is given once, and is none of those (above 32767) that the system gives to
-/// clients: two servers that were given the same would be taken for each other. It is tried without listening: a
-/// process that another test is just starting has all sockets of this one for a moment, and would be connected to.
+/// Returns a port that nothing listens to. Each is returned once, and is none of those (above 32767) that the system
+/// gives to clients: a client would take two servers with the same port for each other. The port is tried without
+/// listening: a process that another test is just starting has all sockets of this one for a moment, and clients would
+/// reach that.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
@@ -330,7 +331,7 @@ pub fn expect_bytes(socket: &mut impl Read, expected: &[u8]) {
     assert!(found == *expected, "found {:?}, expected {:?}", show(&found), show(expected));
 }
 
-/// The next bytes that come; fewer when no more do.
+/// Returns the next bytes; fewer when no more arrive.
 pub fn bytes_of(socket: &mut impl Read, count: usize) -> Vec<u8> {
     let mut found = vec![0; count];
     let mut filled = 0;

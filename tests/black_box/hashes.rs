@@ -119,7 +119,8 @@ fn a_long_reply_is_of_one_moment_whatever_others_do_meanwhile() {
             &["FLUSHALL"],
         ] {
             fill(server);
-            // More than sockets and buffers take, so that most is still to be written when the others come.
+            // The reply is more than sockets and buffers take, so that most is still to be written when the others
+            // arrive.
             let mut listing = server.socket();
             send(&mut listing, b"*2\r\n$7\r\nHGETALL\r\n$1\r\nh\r\n*1\r\n$4\r\nPING\r\n");
             let mut byte = [0; 1];

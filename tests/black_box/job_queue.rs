@@ -1,6 +1,6 @@
 //! A job system on a stream: producers add jobs, workers of one group read, do and acknowledge them, and one of the
 //! workers, a process of its own, is killed in the middle of its work. The workers that are left take over its jobs,
-//! and in the end every job is done and acknowledged exactly once: what a consumer group promises to clients that call
+//! and in the end every job is done and acknowledged exactly once: a consumer group promises this to clients that call
 //! a job done when their acknowledgement was the one that counted.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //!                           ^------------ left by the killed one ------XAUTOCLAIM---^
 //! ```
 //!
-//! An acknowledgement and its count for the job are one script, so the killed process leaves no doubt of what it has
-//! done. The process is this test, started once more and told by its environment what it is.
+//! An acknowledgement and its count for the job are one script, so the killed process leaves no doubt about its jobs.
+//! The process is this test, started once more and marked by its environment.
 
 use crate::harness::{Server, connect, eventually, on_each_thread_count};
 use redis::streams::{
@@ -30,7 +30,7 @@ const JOBS: u64 = 250;
 const ALL: u64 = PRODUCERS * JOBS;
 /// A worker that has had a job for so many milliseconds is dead.
 const DEAD_AFTER: u64 = 400;
-/// What a job takes.
+/// Duration of a job.
 const WORK: Duration = Duration::from_millis(1);
 /// Tells the process its server's port.
 const PORT: &str = "CINNABAR_JOB_QUEUE_PORT";
@@ -81,7 +81,7 @@ fn labour(mut client: Connection, worker: &str, claimed: &AtomicU64) {
     }
 }
 
-/// What the process does: it works until it is killed, and claims nothing.
+/// Work of the process: it works until it is killed, and claims nothing.
 fn work_as_process(port: &str) {
     let mut client = connect(&format!("redis://127.0.0.1:{port}/"));
     redis::cmd("CLIENT").arg(&["SETNAME", VICTIM]).exec(&mut client).expect("a name");
@@ -103,7 +103,7 @@ fn kill(client: &mut Connection, mut process: Child) -> u64 {
     sleep(Duration::from_millis(fastrand::u64(5..100)));
     process.kill().expect("to kill it");
     process.wait().expect("its end");
-    // What it has still sent is done when its connection is gone.
+    // Its last requests are done when its connection is gone.
     let mut clients = || redis::cmd("CLIENT").arg("LIST").query::<String>(client).expect("who is connected");
     assert!(eventually(|| !clients().contains(&format!("name={VICTIM} "))), "its connection stays");
     let pending: StreamPendingCountReply =
@@ -111,7 +111,7 @@ fn kill(client: &mut Connection, mut process: Child) -> u64 {
     pending.ids.len() as u64
 }
 
-/// The process is among those who wait for jobs.
+/// Whether the process is among the clients that wait for jobs.
 fn is_known(client: &mut Connection) -> bool {
     let consumers: StreamInfoConsumersReply = client.xinfo_consumers("jobs", "workers").expect("consumers");
     consumers.consumers.iter().any(|consumer| consumer.name == VICTIM)

@@ -28,7 +28,7 @@ fn waiting_clients_get_every_element_once() {
                     let mut client = server.client();
                     let mut mine = Vec::new();
                     for round in 0.. {
-                        // Read before the attempt: nothing comes any more after an attempt in vain.
+                        // The flag is read before the attempt: nothing arrives any more after an attempt in vain.
                         let is_last = produced.load(Ordering::SeqCst);
                         let found = consume(&mut client, number, round);
                         if found.is_none() && is_last {
@@ -89,7 +89,7 @@ fn produce(client: &mut Connection, number: usize, round: usize) {
     }
 }
 
-/// Waits for elements for a while; None if nothing came. A consumer that moves them on reports none.
+/// Waits for elements for a while; None if none arrived. A consumer that moves them returns none.
 fn consume(client: &mut Connection, number: usize, round: usize) -> Option<Vec<String>> {
     const SECONDS: f64 = 0.08;
     let (first, second) = (list(number + round), list(number / LISTS + 2 * round + 1));
@@ -131,7 +131,7 @@ fn a_long_range_is_that_of_the_moment_when_it_was_asked_for() {
         send(&mut reader, b"LRANGE long 1 -2\r\nPING\r\n");
         let mut received = vec![0; 1000];
         reader.read_exact(&mut received).expect("the first elements");
-        // Everybody else goes on while the reader takes its time.
+        // All other clients are served while the reader takes its time.
         assert_eq!(ask(&mut client, "LSET long 150000 changed"), "OK");
         assert_eq!(ask_integer(&mut client, "LREM long 1 changed"), 1);
         assert_eq!(ask(&mut client, "LTRIM long 1000 -1000"), "OK");

@@ -10,7 +10,7 @@ const MEMBERS: usize = 200_000;
 const PER_COMMAND: usize = 1000;
 /// Bytes of a long string, as long as a build without optimization takes a while with.
 const BYTES: usize = 48 << 20;
-/// How often a command is run whose end may come too early.
+/// Number of runs of a command that may end too early.
 const TRIES: usize = 20;
 
 /// Sends `word key` with what `arguments` makes of each member.
@@ -24,7 +24,7 @@ fn fill(server: &Server, word: &str, key: &str, arguments: impl Fn(usize, &mut r
     }
 }
 
-/// Whether nothing has come.
+/// Whether nothing has arrived.
 fn is_waiting(socket: &TcpStream) -> bool {
     socket.set_nonblocking(true).expect("a socket");
     let peeked = socket.peek(&mut [0]);
@@ -68,7 +68,7 @@ fn is_outlasted(server: &Server, command: &str, key: &str) -> bool {
     }
     assert_eq!(ask_integer(&mut others[0], &format!("CLIENT KILL ID {victim_id}")), 1, "{command}");
     let are_waiting = is_waiting(&runs) && is_waiting(&wants);
-    // It ends, and so do those who waited for it.
+    // The command ends, and so do the clients that waited for it.
     assert!(!bytes_of(&mut runs, 1).is_empty() && bytes_of(&mut wants, 1) == b"+", "{command}");
     are_waiting
 }

@@ -1,5 +1,4 @@
-//! MIGRATE: what is written meanwhile is on one of the two servers afterwards, and nobody but its client waits for the
-//! target.
+//! MIGRATE: a concurrent write is on one of the two servers afterwards, and no client but its own waits for the target.
 
 use crate::harness::{Server, eventually, expect_bytes, is_peer, send};
 use redis::{Connection, RedisError, Value, cmd};
@@ -19,7 +18,7 @@ fn message(result: Result<Value, RedisError>) -> String {
     result.expect_err("a refusal").to_string()
 }
 
-/// What all counters of a database come to.
+/// Returns the sum of all counters of a database.
 fn sum(connection: &mut Connection, db: usize) -> i64 {
     cmd("SELECT").arg(db).exec(connection).expect("a database");
     let mut all = cmd("MGET");
@@ -59,7 +58,7 @@ fn what_is_written_meanwhile_is_on_one_of_them() {
             });
             let mut mover = source.client();
             for db in (0..16).cycle().take(48) {
-                // What the target has by now is taken for what was written before.
+                // The counts that the target has by now are taken as written before.
                 let mut first = target.client();
                 taken.fetch_add(sum(&mut first, db), SeqCst);
                 cmd("FLUSHDB").exec(&mut first).expect("an empty database");

@@ -42,7 +42,7 @@ fn the_log_has_the_form_that_was_asked_for() {
     dialogue(&mut client, &[("CONFIG SET log-format legacy log-timestamp-format iso8601 loglevel debug", "OK")]);
     drop(server.socket());
     assert!(eventually(|| server.folder.read("x.log").contains(" - Accepted 127.0.0.1:")));
-    // Who moves the file away finds what comes next in a new one.
+    // Later lines go to a new file when an operator has moved the old one away.
     fs::rename(server.folder.path().join("x.log"), server.folder.path().join("old.log")).expect("moved");
     assert!(!server.folder.path().join("x.log").exists());
     server.signal("TERM");

@@ -1,5 +1,5 @@
-//! Proxies that say whose connections they make (PROXY protocol, version 2): at which listeners, to whom their clients
-//! are shown, and connections without a valid header.
+//! Proxies that name the client of each connection (PROXY protocol, version 2): the listeners, the places that show the
+//! clients, and connections without a valid header.
 
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, read_to_close, send, socket_to};
@@ -16,12 +16,12 @@ fn header(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     [&b"\r\n\r\n\0\r\nQUIT\n"[..], &[command, family], &len, rest].concat()
 }
 
-/// Of a client at 1.2.3.4:258, for 5.6.7.8:772.
+/// Returns the header of a client at 1.2.3.4:258, for 5.6.7.8:772.
 fn from_afar() -> Vec<u8> {
     header(0x21, 0x11, &[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4])
 }
 
-/// Of a client at the proxy's own loopback address.
+/// Returns the header of a client at the proxy's own loopback address.
 fn from_nearby() -> Vec<u8> {
     header(0x21, 0x11, &[127, 0, 0, 1, 127, 0, 0, 1, 1, 2, 3, 4])
 }
@@ -99,7 +99,7 @@ fn clients_have_the_addresses_that_their_proxy_says() {
             assert!(info.contains("addr=127.0.0.1:"), "{info}");
             assert!(info.contains(&format!("laddr=127.0.0.1:{} ", server.port)), "{info}");
         }
-        // Who was there before is still served, and who comes after it is switched off needs no header.
+        // A client that was connected before is still served, and one that connects after the switch needs no header.
         assert_eq!(ask(admin, "CONFIG SET proxy-protocol no"), "OK");
         assert_eq!(ask(&mut server.client(), "PING"), "PONG");
     });

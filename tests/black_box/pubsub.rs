@@ -137,7 +137,7 @@ fn a_subscriber_that_catches_up_has_all_of_the_soft_limits_time_again() {
                 sent += 1;
             }
             (0..sent).for_each(|_| expect_bytes(&mut slow, &message));
-            // What is published now finds little that waits.
+            // A message that is published now finds a short queue.
             assert_eq!(ask_integer(&mut client, "PUBLISH news x"), 1);
             expect_bytes(&mut slow, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nx\r\n");
             std::thread::sleep(std::time::Duration::from_millis(1200));
@@ -211,14 +211,14 @@ fn monitors_see_each_clients_commands_in_order() {
             }
         }
         if !is_peer() {
-            // What is seen is counted as well, on whichever worker it ran.
+            // Each command that is seen is counted as well, on whichever worker it ran.
             let stats = ask(&mut clients[0], "INFO commandstats");
             assert!(stats.contains("cmdstat_set:calls=300,"), "{stats}");
         }
     });
 }
 
-/// A client whose worker waits for what it says to the debugger, and serves nobody.
+/// Returns a client whose worker waits for its commands to the debugger, and serves no others.
 fn debugging(server: &Server) -> TcpStream {
     let mut socket = after(server, b"SCRIPT DEBUG SYNC\r\n", b"+OK\r\n");
     send(&mut socket, b"*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n");
@@ -243,7 +243,7 @@ fn a_publisher_waits_for_a_worker_that_takes_nothing_and_no_message_is_lost() {
         send(socket, b"PING\r\n");
         socket.set_nonblocking(true).expect("a socket");
     }
-    // Those of the worker that goes on.
+    // Clients of the worker that still runs.
     let mut served = Vec::new();
     assert!(eventually(|| {
         let (answered, left) =
@@ -272,7 +272,7 @@ fn a_publisher_waits_for_a_worker_that_takes_nothing_and_no_message_is_lost() {
             let request = format!("*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n${SIZE}\r\n{}\r\n", "x".repeat(SIZE));
             (0..MESSAGES).for_each(|_| send(&mut writer, request.as_bytes()));
         });
-        // Until nothing more goes on.
+        // The loop ends when nothing progresses any more.
         let (mut seen, mut same) = (0, 0);
         while same < 200 && seen < MESSAGES {
             let calls = published(&mut observer);

@@ -1,4 +1,5 @@
-//! Quotas: who uses more than its user may waits or is refused, all of it is done in the end, and nobody else waits.
+//! Quotas: a client that uses more than its user may waits or is refused, all of its work is done in the end, and no
+//! other client waits.
 
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{Server, eventually, expect_bytes, on_each_thread_count, read_to_close, send};
@@ -83,7 +84,7 @@ fn long_replies_are_paid_for_before_the_next_command_runs() {
         assert!(eventually(|| ask(&mut admin, "GET n") == "\"1\""));
         // It had a second's worth at once.
         assert!(began.elapsed() > Duration::from_millis(400), "{:?}", began.elapsed());
-        // Without a quota it goes on at once.
+        // Without a quota it continues at once.
         set(&mut admin, "slow", "resetquota");
         send(&mut socket, b"INCR n\r\n");
         assert!(eventually(|| ask(&mut admin, "GET n") == "\"2\""));

@@ -39,7 +39,7 @@ fn count(mut client: Connection, key: &str, ended: &AtomicBool) -> i64 {
     acknowledged
 }
 
-/// Gives each order to its server while clients write to one, and compares what these were told with what is there.
+/// Gives each order to its server while clients write to one, and compares their replies with the data.
 fn disturb(server: &Server, orders: &[(&Server, &str)]) {
     let ended = AtomicBool::new(false);
     let keys: [String; WRITERS] = std::array::from_fn(|writer| format!("counter:{writer}"));

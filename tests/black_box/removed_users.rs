@@ -78,7 +78,7 @@ fn a_client_that_waits_gets_nothing_when_its_user_is_removed() {
         let mut waiting = of_user(&server, "u");
         send(&mut waiting, b"BLPOP k 0\r\n");
         assert!(eventually(|| ask(&mut admin, "INFO clients").contains("blocked_clients:1\\r\\n")));
-        // Both in one moment: its connection is still there when the element comes.
+        // Both run in one moment: the connection still exists when the element is pushed.
         for line in ["MULTI", "ACL DELUSER u", "RPUSH k v"] {
             ask(&mut admin, line);
         }

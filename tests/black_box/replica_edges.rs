@@ -83,7 +83,7 @@ fn a_transaction_that_changes_the_primary_and_a_save_do_not_wait_for_each_other(
     assert!(replica.stop().success());
 }
 
-/// A primary that sends a snapshot which is none to each replica that comes.
+/// Starts a primary that sends a faulty snapshot to each replica.
 fn bad_primary() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("its address").port();

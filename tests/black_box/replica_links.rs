@@ -69,7 +69,7 @@ fn a_replica_whose_stream_stands_still_says_how_far_it_is() {
                 assert_eq!(ask(&mut client, "CLIENT PAUSE 100000 WRITE"), "OK");
             }
             send(&mut link, b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n");
-            // One may have been on its way, and one comes from the clock of the thread that reads.
+            // One may have been on its way, and one is due to the clock of the thread that reads.
             let acked: Vec<String> = (0..3).map(|_| next_ack(&mut lines)).collect();
             assert_eq!(acked, ["100", "100", "100"], "threads {threads}, script {is_script}");
             assert_ne!(ask(&mut client, "GET k"), "\"v\"");
@@ -86,7 +86,7 @@ fn a_replica_whose_link_ends_again_and_again_rests_between_two_attempts() {
     let replica = Server::start(&[]);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     drop(take_replica(&replica, &listener));
-    // The stream goes on each time, and the link ends, or the stream is of a primary that is not to be followed.
+    // The stream continues each time, and the link ends, or the stream is of a primary that is not to be followed.
     let set = format!("*2\r\n$4\r\nPING\r\n$95\r\nin-sync 0:{NAME} 0 1/{NAME}\r\n");
     for (ends, attempts) in [("", 8), (&set, 3)] {
         let begun = Instant::now();
@@ -102,7 +102,7 @@ fn a_replica_whose_link_ends_again_and_again_rests_between_two_attempts() {
     }
 }
 
-/// How much of its log a replica says that it has on its disk, in its next acknowledgement that tells of that.
+/// Returns how much of its log a replica reports to have on its disk, in its next acknowledgement that reports it.
 fn next_durable(lines: &mut impl BufRead) -> String {
     while line(lines) != "fack" {}
     line(lines);

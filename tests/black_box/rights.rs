@@ -1,5 +1,5 @@
-//! No command reads or writes without its right, by any way in: what is denied has no effect, tells nothing, and is in
-//! the log of denials.
+//! No command reads or writes without its right, by any way in: a denied command has no effect, reveals nothing, and is
+//! in the log of denials.
 
 use crate::dialogue::{ask, ask_integer};
 use crate::harness::{
@@ -10,7 +10,7 @@ use resp::book::{BookValue, decode_reply, encode_request};
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
 
-/// What lies in each key that the users may not read.
+/// Value of each key that the users may not read.
 const HIDDEN: &str = "hidden-value";
 
 /// Commands of a user who may do everything, but with keys and channels that begin with `mine` only. The last of each
@@ -88,7 +88,7 @@ const DENIED: &[&str] = &[
     "PSUBSCRIBE __keyevent@*",
 ];
 
-/// The same of what is denied without an entry in the log of denials: an option of a command that may run.
+/// Options of permitted commands that are denied without an entry in the log of denials, for the same user.
 const DENIED_OPTIONS: &[&str] = &[
     "SORT mine-list BY secret*",
     "SORT mine-list GET secret",
@@ -96,7 +96,7 @@ const DENIED_OPTIONS: &[&str] = &[
     "EVAL return(redis.call('sort','mine-list','get','secret')) 0",
 ];
 
-/// Commands of one who may only read, write and talk to nobody, with any key.
+/// Commands of a user who may only read and write, and use no channel, with any key.
 const ADMINISTRATION: &[&str] = &[
     "MONITOR",
     "ACL LIST",
@@ -125,7 +125,7 @@ const ADMINISTRATION: &[&str] = &[
     "MODULE LIST",
 ];
 
-/// Commands of one who may do everything in database 0, and nothing in others.
+/// Commands of a user who may do everything in database 0, and nothing in others.
 const OTHER_DATABASES: &[&str] = &[
     "SELECT 1",
     "MOVE mine 1",
@@ -138,7 +138,7 @@ const OTHER_DATABASES: &[&str] = &[
     "EVAL return(redis.call('move','mine','1')) 0",
 ];
 
-/// Commands of one who may only read keys that begin with `secret`, and only write those that begin with `mine`.
+/// Commands of a user who may only read keys that begin with `secret`, and only write keys that begin with `mine`.
 const HALF: &[&str] = &[
     "SET secret v",
     "APPEND secret v",
@@ -246,7 +246,7 @@ fn what_is_denied_has_no_effect_by_any_way_in() {
         deny(&server, &mut admin, "high", line, false);
     }
     for line in ADMINISTRATION {
-        // Protected commands come before rights.
+        // Protected commands are checked before rights.
         deny(&server, &mut admin, "low", line, true);
     }
     for line in OTHER_DATABASES {
@@ -286,7 +286,7 @@ fn rights_that_are_taken_count_for_who_waits_and_for_what_is_queued() {
     }
 }
 
-/// What waits, a right that it needs and that is taken, and what would serve it.
+/// A command that waits, a right that it needs and that is taken, and a command that would serve it.
 const WAITING: &[(&str, &str, &str)] = &[
     ("BLMOVE q d LEFT LEFT 0", "resetkeys ~q", "RPUSH q v"),
     ("BLMOVE q d LEFT LEFT 0", "resetkeys %R~q ~d", "RPUSH q v"),
@@ -452,7 +452,7 @@ fn what_takes_rights_of_a_user_ends_neither_its_tracking_nor_its_open_connection
     read_to(&mut late, "-NOAUTH");
 }
 
-/// Reads until this has come.
+/// Reads until this has arrived.
 fn read_to(socket: &mut TcpStream, end: &str) {
     let mut text = Vec::new();
     while !String::from_utf8_lossy(&text).contains(end) {

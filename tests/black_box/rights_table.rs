@@ -1,17 +1,17 @@
 //! Rights that change while a client does something: every way to read and write by every change of users.
 //!
-//! [`TABLE`] has a line for each way and a column for each change. A cell says what becomes of the command that is
-//! under way or comes after the change has been acknowledged; it both reads and writes:
+//! [`TABLE`] has a line for each way and a column for each change. A cell shows the outcome of the command that is
+//! under way or sent after the change has been acknowledged; it both reads and writes:
 //!
 //! ```text
-//!   ran     has its effect                     noauth  refused: the client is nobody
-//!   no      refused: the user has no right     closed  the connection is closed, and nothing was told or written
+//!   ran     has its effect                     noauth  refused: the client has no user
+//!   no      refused: the user has no right     closed  the connection is closed, and nothing was revealed or written
 //!   first   has its effect before the change is acknowledged, or is refused
 //!   wrote   MIGRATE's AUTH is refused, and RESTORE behind it is run: as the user of a connection that was open, or as
 //!           the default one
-//!   ends    closed with the right to the command that the connection goes on with, or, while its reply is half
-//!           written, to some key; in Valkey it goes on
-//!   moved   not carried to the node that has the key, which the client is told
+//!   ends    closed with the right to the command that the connection is in, or, while its reply is half
+//!           written, to some key; in Valkey it continues
+//!   moved   not carried to the node that has the key, to which the client is redirected
 //!   -       the way is not there
 //! ```
 //!
@@ -119,7 +119,7 @@ Sentinel          | ran  | closed | closed | closed | no    | ran  | ran    | ra
 Sentinel's events | ran  | closed | closed | closed | ran   | ran  | ran    | ran    | ran   | ran   | ran   | ran   | ran   | closed | ran   | ran    | ran    | ran    | ran    | ran    | closed  | ran
 ";
 
-/// The same of what another node does for a client of the first. The change is made at the first.
+/// Table of the work of another node for a client of the first. The change is made at the first.
 const PROXIED_TABLE: &str = "
 way             | none | delete | again  | gone   | less | same | off | pass | -all | -cmd  | keys | some  | %R  | chans | dbs | d.none | d.pass | d.off | d.-all | d.keys | d.reset | d.prot
 array           | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no      | ran
@@ -139,9 +139,9 @@ paused script   | ran  | closed | closed | closed | no   | ran  | ran | ran  | n
 paused EXEC     | ran  | closed | closed | closed | no   | ran  | ran | ran  | no   | no    | no   | no    | no  | ran   | no  | ran    | ran    | ran   | no     | no     | no      | ran
 ";
 
-/// The same of what goes on without the connection, or for long, each at servers of its own: a source of slots that
+/// Table of work that continues without the connection, or for long, each at servers of its own: a source of slots that
 /// writes, MIGRATE whose target is slow, a reply and a deletion that are half done, a reply that waits for the disk,
-/// and a command of which half came while the server loaded.
+/// and a command of which half was sent while the server loaded.
 const ELSEWHERE_TABLE: &str = "
 way         | none | delete | again  | gone   | less   | same | off | pass | -all   | -cmd   | keys   | some   | %R     | chans | dbs    | d.none | d.pass | d.off | d.-all | d.keys | d.reset | d.prot
 slots       | ran  | closed | closed | closed | ends   | ran  | ran | ran  | ends   | ran    | ran    | ran    | ran    | ran   | ran    | -      | -      | -     | -      | -      | -       | -

@@ -106,7 +106,7 @@ fn a_long_script_is_told_of_and_ended() {
             let mut clients = crowd(server);
             let mut socket = server.socket();
             send(&mut socket, &call);
-            // Those who want the same key, another one, or all.
+            // Clients that want the same key, another one, or all.
             for (n, client) in clients.iter_mut().enumerate() {
                 let command = ["GET k", "GET other", "MGET k other", "DBSIZE"][n % 4];
                 assert!(eventually(|| is_busy(client, command)), "{command} waits in silence");
@@ -209,7 +209,7 @@ fn requests_that_wait_when_the_server_gets_busy_are_answered_busy() {
     });
 }
 
-/// A client that waits for its end on the script's worker is told that the server is busy.
+/// A client of the script's worker that waits for its end gets the error that the server is busy.
 #[test]
 fn a_pause_ends_during_a_script() {
     on_each_thread_count(&["--busy-reply-threshold", "50"], |server| {
@@ -274,7 +274,8 @@ fn what_was_asked_together_with_a_long_script_is_answered() {
         lists.iter_mut().for_each(|socket| send(socket, b"CLIENT LIST\r\n"));
         keys.iter_mut().for_each(|socket| send(socket, b"KEYS *\r\n"));
         send(&mut socket, &request("redis.call('GET', KEYS[1]) while true do end", &["k"]));
-        // Another worker may have been quicker than the script, and who was read late is told that the server is busy.
+        // Another worker may have been quicker than the script, and a client that was read late gets the error that the
+        // server is busy.
         for (sockets, kind) in [(&mut sleepers[..], b'+'), (&mut lists, b'$'), (&mut keys, b'*')] {
             for socket in sockets {
                 let first = bytes_of(socket, 1)[0];
@@ -310,7 +311,7 @@ fn a_script_keeps_only_those_waiting_who_want_its_keys() {
 fn a_script_that_looks_at_no_clock_keeps_only_those_waiting_who_want_its_locks() {
     let server = Server::start_with_threads(4, &[]);
     let mut script = server.socket();
-    // One call of a native function, which can tell nobody that it takes seconds.
+    // One call of a native function, which cannot report that it takes seconds.
     let long = "redis.call('GET', KEYS[1]) return ('a'):rep(900):find('^.-.-.-b') or 1";
     send(&mut script, &request(long, &["k"]));
     std::thread::sleep(Duration::from_millis(100));
@@ -320,7 +321,7 @@ fn a_script_that_looks_at_no_clock_keeps_only_those_waiting_who_want_its_locks()
     others.iter_mut().for_each(|socket| send(socket, b"PING\r\n"));
     others.iter().chain([&script]).for_each(|socket| socket.set_nonblocking(true).expect("a socket"));
     let is_answered = |socket: &TcpStream| socket.peek(&mut [0]).is_ok();
-    // Those of its own worker are answered when it has ended.
+    // Clients of its own worker are answered when it has ended.
     assert!(eventually(|| others.iter().filter(|socket| is_answered(socket)).count() > 3));
     assert!(!is_answered(&script));
     wanting.iter_mut().for_each(|socket| expect_bytes(socket, b"$-1"));
@@ -367,10 +368,10 @@ fn no_handler_and_no_callback_keeps_a_script_from_being_killed() {
     }
 }
 
-/// A call of a native function that can tell nobody that it takes a second or more.
+/// A call of a native function that cannot report that it takes a second or more.
 const LONG_CALL: &str = "return ('a'):rep(900):find('^.-.-.-b') or 1";
 
-/// Asks for the end of a script that is in a [`LONG_CALL`] by then. Returns the answers that came meanwhile.
+/// Requests the end of a script that is in a [`LONG_CALL`] by then. Returns the replies of the meantime.
 fn kill_in_long_call(server: &Server, before: &str, expected: &[u8]) -> Vec<u8> {
     let mut script = server.socket();
     send(&mut script, &request(&format!("{before} {LONG_CALL}"), &["k"]));
@@ -405,7 +406,7 @@ fn what_has_written_cannot_be_killed() {
     assert!(server.wait().success());
 }
 
-/// A script that has moved a half of something, and goes on for ever.
+/// A script that has moved a half of an amount, and runs for ever.
 const HALF: &str = "redis.call('DECRBY', KEYS[1], 50) while true do end";
 
 #[test]

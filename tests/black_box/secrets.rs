@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Part of every secret, so that one search finds any.
 const SECRET: &str = "s3cr3t";
 
-/// Each way to say a secret, in order, and wrong ones too; `<port>` has nobody listening.
+/// Each command with a secret, in order, and wrong ones too; nothing listens at `<port>`.
 const SAID: &[&str] = &[
     "AUTH s3cr3t-1",
     "AUTH default s3cr3t-2",
@@ -79,7 +79,7 @@ fn say(connection: &mut Connection, port: &str) {
     }
 }
 
-/// What a monitor was told.
+/// Returns the lines of a monitor.
 fn heard(monitor: &mut TcpStream) -> String {
     monitor.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
     let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
@@ -92,7 +92,7 @@ fn heard(monitor: &mut TcpStream) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Valkey shows monitors what AUTH is told beyond the password, and HELLO of a version that it does not know.
+/// Valkey shows monitors the words of AUTH beyond the password, and of HELLO with a version that it does not know.
 fn tell(end: &str) {
     if is_peer() {
         return;

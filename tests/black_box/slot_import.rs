@@ -1,4 +1,4 @@
-//! Slots that come to a node from a source which a test plays.
+//! Slots that arrive at a node from a source which a test plays.
 
 use crate::dialogue::ask;
 use crate::ended_connections::{owner_and_target, owner_and_target_with};
@@ -75,7 +75,7 @@ fn slots_are_not_taken_when_the_log_has_failed() {
     if is_peer() {
         return;
     }
-    // A node whose own file cannot be written ends, unless it is told otherwise.
+    // A node whose own file cannot be written ends, unless a directive prevents that.
     let goes_on = ["--cluster-config-save-behavior", "best-effort"];
     let options = [&["--appendonly", "yes", "--appendfsync", "always"][..], &goes_on].concat();
     let (owner, target, id) = owner_and_target_with(&options);

@@ -1,5 +1,5 @@
 //! The append-only file on a slow disk, with changes of the data or the log besides clients' writes: eviction, expiry,
-//! slots that move, loads, and directives. Replies come when the disk has what they tell of, and come.
+//! slots that move, loads, and directives. A reply is sent when the disk has the changes that it reveals, and is sent.
 
 use crate::failing_disks::expect_silence;
 use crate::harness::{Server, eventually, expect_bytes, free_port, is_peer, send};
@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 const ALWAYS: [&str; 2] = ["--appendfsync", "always"];
-/// As long as a reply that comes too early takes to come.
+/// Time in which a reply that is sent too early arrives.
 const A_WHILE: Duration = Duration::from_millis(20);
 
 /// A client whose server knows that the disk is slow.
@@ -26,7 +26,7 @@ fn reply_to(socket: &mut TcpStream, line: &str) -> Vec<u8> {
     reply(socket)
 }
 
-/// A key that goes by itself while the disk stands still: a client is told of that when the disk has it.
+/// Expects a key that expires while the disk stands still: a client learns of it when the disk has it.
 fn expect_gone_from_disk(prepare: &[&str], begin: &str) {
     for threads in THREADS {
         let mut server = server_on_slow_disk(threads, 2, &ALWAYS);
@@ -142,7 +142,7 @@ fn a_reply_waits_for_a_replica_whatever_has_appended() {
     }
 }
 
-/// Replies before EXEC's tell of nothing that the transaction did.
+/// Expects that replies before EXEC's reveal nothing about the transaction.
 fn expect_no_outcome(socket: &mut TcpStream, way: &Way) {
     socket.set_nonblocking(true).expect("a socket");
     let mut bytes = [0; 256];

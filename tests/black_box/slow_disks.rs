@@ -1,8 +1,8 @@
-//! The append-only file on a disk that is slow, or stands still: whatever appends to the log, its reply comes when the
-//! disk has that, and comes.
+//! The append-only file on a disk that is slow, or stands still: the reply to each command that appends to the log is
+//! sent when the disk has the change, and is sent.
 //!
-//! `slow_disk.c` plays the disk. It writes down what each sync has saved, so that no test depends on time: a reply that
-//! has come is compared with what was saved by then. A crash of the machine takes the rest.
+//! `slow_disk.c` plays the disk. It records the bytes that each sync has saved, so that no test depends on time: a
+//! reply is compared with the bytes that were saved by its arrival. A crash of the machine takes the rest.
 
 use crate::dialogue::ask;
 use crate::failing_disks::expect_silence;
@@ -73,7 +73,7 @@ pub struct Way {
     pub prepare: &'static [&'static str],
     pub act: &'static [&'static str],
     pub reply: &'static str,
-    /// Text that comes into the file, behind what was there; empty: nothing.
+    /// Text that is appended to the file; empty: none.
     pub appended: &'static str,
     /// A command that shows it after a crash, and its reply.
     check: &'static str,
@@ -282,8 +282,8 @@ pub fn content(server: &Server) -> Vec<u8> {
     fs::read(changes(&server.folder)).expect("a file")
 }
 
-/// Has the disk stand still, sends requests, and removes the stop when the file has what they append; by then nothing
-/// may have been replied to `others`, or to whom the requests come from.
+/// Stops the disk, sends requests, and removes the stop when the file has their records; by then neither `others` nor
+/// the client of the requests may have a reply.
 pub fn act_while_held(
     server: &Server,
     socket: &mut TcpStream,
@@ -300,7 +300,7 @@ pub fn act_while_held(
     expect_silence(socket);
     others.iter_mut().for_each(expect_silence);
     hold(server, false);
-    // A reply comes after this.
+    // A reply is sent after this.
     let mut byte = [0];
     assert_eq!(socket.peek(&mut byte).expect("a reply"), 1);
     assert!(contains(&content(server)[before..saved(&server.folder)], appended), "{shown}");
@@ -559,7 +559,7 @@ fn no_write_waits_for_a_disk_that_takes_no_old_values() {
     for state in ["hold", "full"] {
         let variables = [("LD_PRELOAD", disk()), ("SLOW_DISK_HOLD", "hold"), ("SLOW_DISK_FULL", "full")];
         let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        // Two seconds for a walk whose every key rests.
+        // Two seconds for a walk that pauses at each key.
         let slowly = ["--save", "", "--rdbcompression", "no", "--rdb-key-save-delay", "2000"];
         let mut server = Server::start_in(&environment, 1, &slowly);
         let mut client = server.client();

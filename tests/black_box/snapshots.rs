@@ -25,10 +25,10 @@ fn move_one(connection: &mut Connection, random: u64) -> RedisResult<()> {
         moves.cmd("ZINCRBY").arg("zset").arg(by).arg(element).ignore();
         moves.cmd("INCRBY").arg(format!("text:{element}")).arg(by).ignore();
     }
-    // What moves from one set to another is in one of them.
+    // A member that moves from one set to another is in one of them.
     moves.cmd("SMOVE").arg("set").arg("other").arg(from).ignore();
     moves.cmd("SMOVE").arg("other").arg("set").arg(to).ignore();
-    // It goes elsewhere and comes back.
+    // The list gets another name and its own again.
     moves.cmd("RENAME").arg("list").arg("elsewhere").ignore().cmd("RENAME").arg("elsewhere").arg("list").ignore();
     moves.cmd("LMOVE").arg("list").arg("list").arg("LEFT").arg("RIGHT").ignore();
     moves.query(connection)
@@ -156,7 +156,7 @@ fn a_save_keeps_nobody_waiting_but_its_client() {
     }
     saving.set_nonblocking(true).expect("a socket");
     assert!(saving.peek(&mut [0]).is_err(), "it is not over");
-    // It goes on without the client, until the server ends.
+    // The save continues without the client, until the server ends.
     drop(saving);
     assert!(eventually(|| !ask(&mut client, "CLIENT LIST").contains("cmd=save")));
     assert!(ask(&mut client, "BGSAVE").contains("Background save already in progress"));
@@ -230,7 +230,7 @@ fn a_save_is_told_of_when_it_runs_is_cancelled_or_fails() {
         left.map(|entry| entry.file_name()).filter(|name| name.to_string_lossy().ends_with(".rdb")).collect();
     assert!(left.is_empty(), "{left:?}");
 
-    // Errors of the disk are told of, and writes are refused until a save succeeds.
+    // The server reports errors of the disk, and refuses writes until a save succeeds.
     assert_eq!(ask(&mut client, "CONFIG SET rdb-key-save-delay 0"), "OK");
     cmd("CONFIG").arg("SET").arg("save").arg("3600 1000000").exec(&mut client).expect("save points");
     let in_the_way = server.folder.path().join("dump.rdb");

@@ -1,4 +1,4 @@
-//! Nodes of a cluster whose processes are stopped for longer than the node timeout, and go on.
+//! Nodes of a cluster whose processes are stopped for longer than the node timeout, and resume.
 
 use crate::dialogue::ask;
 use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, read_to_close, send};

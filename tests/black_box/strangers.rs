@@ -1,5 +1,5 @@
-//! Peers that may not talk to the server, or have not said who they are: no listener obeys them, and what they send and
-//! hold is bounded.
+//! Peers that may not use the server, or have not authenticated: no listener obeys them, and their requests and their
+//! memory are bounded.
 
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{

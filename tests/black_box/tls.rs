@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 
-/// Who signs, and what was signed: files `ca.crt`, `NAME.crt` and `NAME.key` in a folder.
+/// A certificate authority, and its certificates: files `ca.crt`, `NAME.crt` and `NAME.key` in a folder.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: Folder,
@@ -20,7 +20,7 @@ pub struct Authority {
 
 impl Authority {
     pub fn new() -> Authority {
-        // Rustls needs to be told which cryptography it uses, once.
+        // Rustls needs its cryptography to be chosen, once.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = Folder::new();
         let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
@@ -50,7 +50,7 @@ impl Authority {
         self.folder.path().join(name).to_string_lossy().into_owned()
     }
 
-    /// What serves with the certificate of `localhost`.
+    /// Returns the settings of a server with the certificate of `localhost`.
     pub fn server_settings(&self) -> Arc<ServerConfig> {
         let certificate = CertificateDer::from_pem_file(self.path("server.crt")).expect("a certificate");
         let key = PrivateKeyDer::from_pem_file(self.path("server.key")).expect("a key");

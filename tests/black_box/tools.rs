@@ -1,7 +1,7 @@
-//! cinnabar-cli and cinnabar-benchmark as programs: what they print, what they end with, a terminal in front of them.
+//! cinnabar-cli and cinnabar-benchmark as programs: their output, their exit status, a terminal in front of them.
 //!
-//! Their binaries lie beside the server's: `cargo test` builds all of them. Where only the server was built they are
-//! made.
+//! Their binaries lie beside the server's: `cargo test` builds all of them. The tests build them if only the server was
+//! built.
 
 use crate::harness::{Folder, PATIENCE, Server, eventually, free_port, is_peer, owned};
 use rustix::fs::{Mode, OFlags, open};
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a program that has ended said.
+/// Output and status of a program that has ended.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     out: String,
@@ -23,7 +23,7 @@ struct Said {
     status: Option<i32>,
 }
 
-/// Of one that has nothing to complain about.
+/// Returns those of a program that has nothing to complain about.
 fn well(out: &str) -> Said {
     Said { out: out.to_owned(), wrong: String::new(), status: Some(0) }
 }
@@ -280,7 +280,7 @@ fn latencies_count_from_when_requests_were_due() {
         let mut buffer = [0; 4096];
         while let Ok(length @ 1..) = socket.read(&mut buffer) {
             let asked = |word: &[u8; 6]| buffer[..length].windows(6).filter(|bytes| bytes == word).count();
-            // What the benchmark wants to know of the server first.
+            // The benchmark first asks for configuration.
             let mut answer = b"*0\r\n".repeat(asked(b"CONFIG"));
             for _ in 0..asked(b"PING\r\n") {
                 let mut count = answered.lock().expect("the count");
@@ -310,7 +310,7 @@ fn latencies_count_from_when_requests_were_due() {
     assert!(p95 > 300.0, "of 300 requests 140 waited up to {STALL:?}, yet 95 of 100 took less than {p95} ms");
 }
 
-/// What a program writes, piece by piece.
+/// Reads the output of a program, piece by piece.
 struct Reader {
     text: Arc<Mutex<String>>,
     seen: usize,
@@ -329,7 +329,7 @@ impl Reader {
         Reader { text, seen: 0 }
     }
 
-    /// Waits until this has come, behind what was expected before.
+    /// Waits until this has arrived, behind the text that was expected before.
     #[track_caller]
     fn expect(&mut self, wanted: &str) {
         let (text, seen) = (&self.text, self.seen);
@@ -379,7 +379,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // Of a program that has ended these do nothing.
+        // Neither has an effect on a program that has ended.
         let until = Instant::now() + PATIENCE;
         let _ = self.child.kill();
         while self.child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < until {

@@ -11,7 +11,7 @@ const KEYS: usize = 20;
 const WRITERS: usize = 4;
 const WRITES: usize = 1500;
 
-/// A client that speaks RESP3 and keeps what it has read until it is told otherwise.
+/// A client that uses RESP3 and keeps the values that it has read until they are invalidated.
 struct Cache {
     socket: TcpStream,
     lines: BufReader<TcpStream>,
@@ -108,7 +108,7 @@ fn no_invalidation_is_lost_among_concurrent_writers() {
         });
         let mut client = server.client();
         for mut cache in caches {
-            // Whatever was to be told was on its way before the writers had their replies.
+            // All invalidations were on their way before the writers had their replies.
             cache.ping();
             for (key, value) in &cache.held {
                 let now: Option<String> = redis::cmd("GET").arg(key).query(&mut client).expect("a value");

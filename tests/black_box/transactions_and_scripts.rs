@@ -1,10 +1,10 @@
-//! Every command inside of a transaction and of a script: whatever it replies, the server goes on to answer.
+//! Every command inside of a transaction and of a script: the server answers after any reply.
 
 use crate::dialogue::{ask, dialogue};
 use crate::harness::{Server, is_peer, on_each_thread_count, read_to_close, send};
 use redis::{Connection, cmd};
 
-/// What a command is called with, where numbers and names of keys would only be refused.
+/// Arguments of commands for which numbers and names of keys would only be refused.
 const WORDS: [&str; 62] = [
     "bgsave schedule",
     "blmove none other LEFT RIGHT 0",
@@ -70,7 +70,7 @@ const WORDS: [&str; 62] = [
     "xautoclaim st g c 0 0",
 ];
 
-/// Those of DEBUG that do not end the server.
+/// Subcommands of DEBUG that do not end the server.
 const DEBUG: [&str; 30] = [
     "CHANGE-REPL-ID",
     "CLIENT-ENFORCE-REPLY-LIST 0",
@@ -144,7 +144,7 @@ fn run(server: &Server, requests: &[&[&str]]) {
     read_to_close(&mut socket);
 }
 
-/// What was there is there again, and others are answered: also who needs all locks.
+/// Restores the data, and asserts that others are answered, also a client that needs all locks.
 fn restore(server: &Server, command: &[String]) {
     let mut client = server.client();
     let mut is = |line: &str, expected: &str| {
@@ -172,7 +172,7 @@ fn in_script(command: &[String]) -> String {
 #[test]
 fn the_server_goes_on_after_any_command_in_a_transaction_or_a_script() {
     if is_peer() {
-        // Valkey does not come back from DEBUG RELOAD in a script.
+        // Valkey does not return from DEBUG RELOAD in a script.
         return;
     }
     on_each_thread_count(&["--enable-debug-command", "yes", "--appendonly", "yes"], |server| {

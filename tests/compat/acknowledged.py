@@ -57,7 +57,7 @@ class Proxy:
         try:
             while data := source.recv(1 << 16):
                 if self.is_cut.is_set():
-                    # What was under way is lost, and so is the connection, as both will find out.
+                    # Bytes under way are lost, and so is the connection, as both ends will find out.
                     return
                 to.sendall(self.altered(source, data))
         except OSError:
@@ -95,7 +95,7 @@ class Server:
         self.start()
 
     def start(self):
-        # It comes back with nothing: what it had in memory is lost.
+        # The server starts again without data: its memory is lost.
         shutil.rmtree(self.folder, ignore_errors=True)
         os.mkdir(self.folder)
         command = [self.binary, "--port", str(self.port), "--dir", self.folder, "--save", "", "--repl-diskless-sync-delay", "0",
@@ -299,7 +299,7 @@ class World:
         if hit == self.primary:
             self.promote()
         time.sleep(self.rng.uniform(0.1, 0.8))
-        # It comes back as what it was: an old primary leads on, before anybody tells it to follow.
+        # The server starts again in its old role: an old primary leads until an order makes it follow.
         {"kill": server.start, "stop": server.resume, "cut": lambda: None}[how]()
         if how == "cut" or self.rng.random() < 0.5:
             time.sleep(self.rng.uniform(0.0, 0.4))

@@ -44,7 +44,7 @@ def change(c):
     c("XADD", "second", "1-1", "a", "b")
     c("XGROUP", "CREATE", "second", "group", "0")
     c("XREADGROUP", "GROUP", "group", "carol", "COUNT", 5, "STREAMS", "stream", "second", ">", ">")
-    # Of a consumer who gets nothing the logs of the others say nothing.
+    # Logs of other servers have no record of a consumer that gets nothing.
     c("XAUTOCLAIM", "stream", "group", "dave", 0, "201-0", "COUNT", 4)
     c("XTRIM", "stream", "MINID", "20")
     c("XGROUP", "DELCONSUMER", "stream", "group", "bob")
@@ -98,7 +98,7 @@ class Run:
                 self.verdict(what + ", " + os.path.basename(tool), [done.stdout.decode()[-500:]] if done.returncode else [])
             with Server(reader, folder, *options) as c:
                 self.verdict(what, differences(before, content(c)))
-                # It goes on with the files that it found.
+                # The server continues with the files that it found.
                 c("SET", "appended", "x")
                 rewrite(c)
             with Server(writer, folder, *options) as c:

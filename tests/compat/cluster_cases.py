@@ -173,7 +173,7 @@ def uncovered(*slots, keys=()):
         for node in fleet.nodes[:3]:
             for slot in slots:
                 node.client("CLUSTER", "DELSLOTS", slot)
-        # So that those who hear of the slot late do not take it for owned.
+        # Nodes that learn of the slot late must not take it for owned.
         time.sleep(0.3)
     return setup
 
@@ -264,7 +264,7 @@ CASES = [
     Case("call without the tag", ["-X", "tag", "--cluster", "call", "{n0}", "echo", "x"], stdin=b"a b", changes=False),
     same("set-timeout too short", "set-timeout {n0} 99", shape(*THREE)),
     same("set-timeout", "set-timeout {n0} 3000", shape(*THREE), view=any_order),
-    # -- who is let in
+    # -- clients that are admitted
     Case("typed password", ["--askpass", "--cluster", "info", "{n0}"], shape(*THREE), setup=password, stdin=b"secret\n",
          settle=no_password, view=lambda text: text.replace("Please input password: ", "").replace("*", "").strip()),
     Case("a user", ["--user", "u", "--pass", "p", "--no-auth-warning", "--cluster", "reshard", "{n0}", "--cluster-from", "{i0}",
@@ -289,7 +289,7 @@ CASES = [
     cluster("create of nodes that know others", "create {n0} {n1} {n2}", shape(*THREE)),
     cluster("create of nodes with keys", "create {n0} {n1} {n2}",
             setup=lambda fleet, _: fleet[0].call("DEBUG", "POPULATE", 1)),
-    # -- nodes come and go
+    # -- nodes are added and removed
     cluster("add-node", "add-node {n3} {n0}", shape(*THREE), settle=joined(4)),
     cluster("add-node with functions", "add-node {n3} {n0}", shape(*THREE), setup=library, settle=joined(4)),
     cluster("add-node that has functions", "add-node {n3} {n0}", shape(*THREE),
@@ -379,7 +379,7 @@ CASES = [
     cluster("fix with a primary down", "fix {n0}", shape(*THREE), setup=stopped(1)),
     cluster("fix with a primary down by force", "fix {n0} --cluster-fix-with-unreachable-masters",
             shape([(0, 8000)], [(8001, 8003)], [(8004, 16383)]), setup=stopped(1), stdin=b"yes\n", view=any_primary),
-    # -- keys come and go
+    # -- keys are added and removed
     cluster("import", "import {n0} --cluster-from {standalone}", shape(*THREE), setup=standalone_keys, view=any_order),
     cluster("import of copies", "import {n0} --cluster-from {standalone} --cluster-copy --cluster-replace", shape(*THREE),
             setup=standalone_keys, view=any_order),

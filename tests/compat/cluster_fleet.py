@@ -10,7 +10,7 @@ import time
 
 from wire import PATIENCE, TextClient, free_port
 
-# Where a node's bus is, from its port.
+# Distance of a node's bus port from its port.
 BUS = 10_000
 
 

@@ -131,7 +131,7 @@ class Run:
         replica.until("its data", Node.is_synced)
         primary.kill()
         replica.until("its promotion", lambda node: node.role() == b"master")
-        # What the primary has acknowledged and its replica has not got is gone: the counters begin again from there.
+        # Writes that the primary has acknowledged and its replica lacks are lost: the counters begin again from there.
         for writer in self.writers:
             writer.told.clear()
         primary.start()

@@ -24,7 +24,7 @@ LATE = [
     ("SETSLOT", OTHER, "IMPORTING", "{second}", "TIMEOUT", 300),
     ("SETSLOT", OWN, "STABLE", "TIMEOUT", 300),
     ("SETSLOT", OWN, "MIGRATING", "{second}"),
-    # What is wrong is told at once.
+    # A wrong order fails at once.
     ("SETSLOT", OTHER, "MIGRATING", "{second}", "TIMEOUT", 0),
     ("SETSLOT", OWN, "MIGRATING", "nobody"),
     ("SETSLOT", OWN, "MIGRATING", "{second}", "TIMEOUT"),
@@ -68,7 +68,7 @@ def steps(fleet):
         for words in LATE:
             order(words)
         states(first)
-        # It goes on when the replica does.
+        # The order continues when the replica does.
         waiting = TextClient(first.port)
         reply = []
         call = ("CLUSTER", "SETSLOT", OWN, "MIGRATING", ids["second"], "TIMEOUT", 0)
@@ -83,7 +83,7 @@ def steps(fleet):
     states(first)
     for words in SOON:
         order(words)
-        # No node tells its open slots about the bus: the replica knows what it had from its primary.
+        # No node announces its open slots on the bus: the replica has those that its primary sent.
         states(first, replica) if words[2] != "NODE" else states(first)
     # A message that the first one had sent before may undo the last order at its replica, until the new owner claims the slot.
     seen.append(second.client("CLUSTER", "SETSLOT", OWN, "NODE", ids["second"]))

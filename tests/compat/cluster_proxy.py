@@ -156,7 +156,7 @@ def whole(cluster, port):
     same("DBSIZE")
     same("KEYS", "*", by=lambda reply: sorted(reply[1:]))
     for words in ((), ("COUNT", 100), ("MATCH", "*text*"), ("TYPE", "list")):
-        # A key may be told twice while tables change their size, and here none does.
+        # A scan may return a key twice while tables change their size, and here none does.
         if sorted(set(scan(ours, *words))) != sorted(set(scan(single, *words))):
             raise SystemExit(f"SCAN {words} finds other keys")
     assert ours("RANDOMKEY") in single("KEYS", "*")

@@ -59,7 +59,7 @@ def run(options, folder, nodes):
     for replica in nodes[3:]:
         replica.until("its data", Node.is_synced)
 
-    # Who has TLS is told ports with TLS, and who has not the others.
+    # A client with TLS gets ports with TLS, and one without gets the others.
     for node in nodes:
         for client, of in ((SecureClient(node.port, certificates), "port"), (AnyClient(node.plain), "plain")):
             ports = {b":%d" % getattr(one, of) for one in nodes}
@@ -96,7 +96,7 @@ def run(options, folder, nodes):
     client("PUBLISH", "news", text)
     assert listener.read()[3] == b"$" + text.encode(), "a message of another node"
 
-    # Who cannot show a certificate of the authority is no node, and takes nothing from the others.
+    # A server that cannot show a certificate of the authority is no node, and takes nothing from the others.
     stranger = SecureNode(options.server, os.path.join(folder, "stranger"), certificates)
     nodes.append(stranger)
     assert SecureClient(stranger.port, certificates)("CONFIG", "SET", "tls-cert-file", f"{strange}/server.crt", "tls-key-file",

@@ -25,7 +25,7 @@ from cluster_fleet import Fleet
 from wire import start
 
 PATIENCE = 60
-# What depends on how busy the machine is may differ once.
+# Output that depends on the load of the machine may differ once.
 ATTEMPTS = 2
 # Cases that run at the same time.
 AT_ONCE = 3
@@ -47,7 +47,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     workers = [multiprocessing.Process(target=compare_some, args=(work, done, programs, server), daemon=True)
                for _ in range(AT_ONCE)]
-    # Those that take longest begin first.
+    # The longest cases begin first.
     for at in [*sorted(chosen, key=lambda at: -CASES[at].seconds), *[None] * AT_ONCE]:
         work.put(at)
     for worker in workers:

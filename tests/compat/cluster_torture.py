@@ -28,7 +28,7 @@ from cluster_processes import ClusterTool, Node, scratch_folder
 from wire import Client, request
 
 KEYS = 200
-# Seconds after which all keys are served again, and those after which all nodes agree.
+# Seconds after which all keys are served again, and seconds after which all nodes agree.
 HEALED, AGREED = 40, 40
 CERTAIN = ["--min-replicas-to-acknowledge", "1", "--acknowledge-lease", "300", "--acknowledge-timeout", "600", "--repl-timeout", "3",
            "--repl-ping-replica-period", "1"]

@@ -31,7 +31,7 @@ PATIENCE = 20
 AT_ONCE = 6
 # A port that is free when the case runs.
 PORT = "{port}"
-# Of the lines of the log these are compared: the others tell of the machine, or of what is inside of a server.
+# Lines of the log that are compared: the others depend on the machine, or on the inside of a server.
 LOGGED = ("FATAL", "Fatal", "Configuration loaded", "Warning: no config file", "Running mode=", "Ready to accept",
           "Failed", "Can't", "Unable", "Could not", "bye bye", "Unused", "aborting", "xiting", "maxclients")
 # Values that differ for reasons of their own: where the case ran, and what the kernel allows.
@@ -99,7 +99,7 @@ class Run:
         out, err = os.path.join(folder, ".out"), os.path.join(folder, ".err")
         with open(out, "wb") as out_file, open(err, "wb") as err_file:
             process = subprocess.Popen([program, *words], cwd=folder, stdin=subprocess.PIPE, stdout=out_file, stderr=err_file)
-            # Who refuses to start may be gone before it has read.
+            # A server that refuses to start may have ended before it has read.
             with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(self.filled(case.stdin))
             self.values = self.served(process, out)
@@ -148,9 +148,9 @@ class Run:
             text = text.replace(ours, theirs)
         text = re.sub(r"(?m)^\d+:([MCSX]) \d+ \w+ \d{4} [\d:.]+", r"PID:\1 TIME", text)
         text = re.sub(r"(?s)\nExamples:.*", "", text)
-        # The peer tells of it among its examples.
+        # The peer has the line among its examples.
         text = re.sub(r"(?m)^ +\./valkey-server /path/to/sentinel\.conf --sentinel\n?", "", text)
-        # A signal that comes before the log is open.
+        # A signal may arrive before the log is open.
         text = re.sub(r"(?m)^\d+:signal-handler .*\n", "", text)
         # The commit differs, and behind the build we say more: what the program is compatible with, and what it has.
         text = re.sub(r"(malloc=\S+-|build=|sha=)\S+", r"\1X", text)

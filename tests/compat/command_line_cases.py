@@ -14,7 +14,7 @@ class Case:
     # Text of each; None is a folder, a tuple a link.
     files: dict = dataclasses.field(default_factory=dict)
     stdin: str = ""
-    # Where ours is another way: what it says.
+    # Our output, where it differs from the peer's.
     expected: Optional[str] = None
 
 
@@ -265,7 +265,7 @@ FILES = [
     Case("a.conf", {"a.conf": "port {port}\nmaxmemory 1gb\nmaxmemory 1g\nmaxmemory 1k\nmaxmemory 100b\n"}),
 ]
 
-# Where our way is another one.
+# Cases in which our output differs from the peer's.
 OWN = [
     Case("--test-memory 2", expected="Your memory passed this test."),
     Case("--test-memory x", expected="status 0"),

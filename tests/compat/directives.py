@@ -19,7 +19,7 @@ from wire import TextClient, free_port
 
 VALUES = ["", "abc", "-1", "0", "1", "yes", "YES", "no", "99999999999999999999", "18446744073709551615", "10mb", "1gb",
           "5%", "a b c", "1 2 3", "101%", "0.5", "755", "{", "-5", " 7", "60 x", "1 2 3000", "normal 1 2 3", "legacy", "{title} "]
-# What would move the server away from under the test, or lock it out.
+# Directives that would move the server away from under the test, or lock it out.
 LEFT_OUT = {"dir", "port", "tls-port", "bind", "replicaof", "slaveof", "requirepass", "primaryuser", "masteruser",
             "maxclients"}
 # A directive that needs RDMA may be set to the value that it has.

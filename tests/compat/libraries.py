@@ -117,7 +117,7 @@ def lock_timeouts(connect):
     holder = connect().lock("lock", timeout=0.15)
     holder.acquire()
     waiting = connect().lock("lock", timeout=10, sleep=0.01)
-    # Nobody releases it: the waiting client gets it because it expires, and the holder learns that it lost it.
+    # No client releases it: the waiting client gets it because it expires, and the holder learns that it lost it.
     equal(waiting.acquire(blocking_timeout=10), True)
     fails(LockNotOwnedError, holder.release)
     started = time.monotonic()
@@ -231,7 +231,7 @@ def asynchronous(connect):
         equal((await listener.get_message(timeout=5))["type"], "subscribe")
         await asyncio.sleep(1.1)
         await client.publish("news", "x")
-        # The answer to the health check comes before.
+        # The answer to the health check precedes it.
         heard = [await listener.get_message(timeout=0.5) for _ in range(3)]
         equal([it["data"] for it in heard if it and it["type"] == "message"], [b"x"])
         await listener.aclose()
@@ -257,7 +257,7 @@ def client_cache(connect):
 
     def read(key, expected, asks):
         """What the server holds; whether it was asked."""
-        # What tells the reader of a change may come after the writer's reply: another worker sends it.
+        # The reader's invalidation may arrive after the writer's reply: another worker sends it.
         time.sleep(0.05)
         before = reads_of_server()
         equal(reader.get(key), expected)

@@ -29,9 +29,9 @@ from wire import TextClient, free_port
 
 AT_ONCE = 8
 PATIENCE = 15
-# What is cut off after a time depends on how busy the machine is; a port may be taken meanwhile.
+# Output that is cut off after a time depends on the load of the machine; a port may be taken meanwhile.
 ATTEMPTS = 3
-# How long a server that goes on serving is given to end.
+# Seconds in which a server that refuses to end is watched.
 REFUSED = 0.7
 # Lines of the log about the end of a server.
 ENDING = re.compile(r"Received SIG|You insist|User requested|Saving the final|DB saved on disk|Error trying to save|bye bye|"
@@ -178,7 +178,7 @@ class Process:
         text = re.sub(r"(?m)^\w+:([MCSX]) \d+ \w+ \d{4} [\d:.]+", r"PID:\1 TIME", text)
         # Valkey writes this line from within the signal handler.
         text = re.sub(r"(?m)^\w+:signal-handler \(\d+\)", "PID:M TIME #", text)
-        # Whose request it was.
+        # The client of the request differs.
         text = re.sub(r"(?m)^(.*User requested shutdown\.\.\.).*", r"\1", text)
         return re.sub(r"\b([Vv]alkey |[Vv]ersion[ =])\d+\.\d+\.\d+", r"\1V", text)
 
@@ -493,7 +493,7 @@ def system_log(process, options):
         process.serve("--save", "", "--syslog-enabled", "yes", *options, before=["unshare", "-m", "sh", "-c", OWN_DEV])
         process.process.terminate()
         lines = []
-        # There is room for a few lines only: who does not read them keeps the server from going on.
+        # There is room for a few lines only: a reader that does not read them stops the server.
         listener.settimeout(0.05)
         until = time.monotonic() + PATIENCE
         ended = False
@@ -512,7 +512,7 @@ def system_log(process, options):
 
 # ---- crashes -----------------------------------------------------------------------------------------------------------
 
-# What readers of a report look for.
+# Marks that readers of a report look for.
 FRAME = r"=== VALKEY BUG REPORT|------ STACK TRACE"
 REPORT = FRAME + r"|crashed by signal|------ (INFO|CLIENT LIST|MODULES INFO|CONFIG DEBUG) OUTPUT ------|^# \w+$"
 
@@ -557,7 +557,7 @@ def told_of(process, *options):
             try:
                 connection.sendall(end)
                 if end == ends[0]:
-                    # What the server finds then is no end but an error.
+                    # The server then finds an error, and no end of the stream.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     connection.recv(100)
                     connection.close()

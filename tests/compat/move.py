@@ -23,7 +23,7 @@ PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doc
 PEERS = ["newest/bin/valkey-server", "newest/bin/redis-server", "matching/bin/valkey-server", "valkey/bin/valkey-server", "redis/bin/redis-server"]
 BEGIN = ["Before", "Start Cinnabar", "Follow the old server"]
 FAILOVER = "Change roles with FAILOVER"
-# What is done one after the other.
+# Steps of each route, in their order.
 ROUTES = {
     "failover and back": [*BEGIN, FAILOVER, "The way back with FAILOVER"],
     "failover for good": [*BEGIN, FAILOVER, "After"],

@@ -74,7 +74,7 @@ def probe(cli, pod):
 def handshake(pod):
     """As a client library of the operator's language greets."""
     client = Client(pod.port)
-    # Of a map the number of its entries comes first, and no array.
+    # A map begins with the number of its entries, and is no array.
     client.socket.sendall(b"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$9\r\n_operator\r\n$26\r\n" + PASSWORDS["_operator"].encode() + b"\r\n")
     first = client.file.readline()
     if not first.startswith(b"%"):

@@ -272,7 +272,7 @@ def chain(binaries, scratch, args):
         second("REPLICAOF", "NO", "ONE")
         point(first, second)
         lead(second, [first, third], rng, count)
-        # Nobody leads, and nothing is lost by it.
+        # No server leads, and nothing is lost by it.
         point(second, third)
         time.sleep(1.5)
         if any(server("PING") != b"+PONG" for server in servers):
@@ -304,7 +304,7 @@ def chains(binary, peers):
 
 OPTIONS = [("disk", []), ("flush-before-load", ["--repl-diskless-load", "flush-before-load"]), ("swapdb, threads", ["--repl-diskless-load", "swapdb", "--threads", "4"]), ("aof", ["--appendonly", "yes"])]
 
-# Those that other servers know, too.
+# Options that other servers have, too.
 REVERSED = ("disk", "aof")
 
 

@@ -111,7 +111,7 @@ def same(primary, replicas):
     counted = primary("WAIT", len(replicas), 10000)
     if counted != len(replicas):
         raise RuntimeError(f"WAIT counts {counted} of {len(replicas)}")
-    # What expires meanwhile goes by the primary's word.
+    # Keys that expire meanwhile are removed by the primary's DEL.
     until("equal digests", lambda: all(primary("DEBUG", "DIGEST") == replica("DEBUG", "DIGEST") for replica in replicas), 5)
 
 

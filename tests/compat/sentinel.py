@@ -266,7 +266,7 @@ def stand_still(group):
     until("all is well", lambda: group.settled(old))
 
 
-# Whose replies are the same, whatever has happened before.
+# Orders with the same reply at any time.
 ALIKE = [
     "SENTINEL PENDING-SCRIPTS",
     "SENTINEL NOPE",
@@ -343,7 +343,7 @@ def compare(group):
     assert not different, "\n    ".join(["replies differ:"] + different)
 
 
-# Whose replies are of other types in RESP3.
+# Orders whose replies have other types in RESP3.
 TYPED = [
     "SENTINEL MASTER group",
     "SENTINEL MASTERS",

@@ -23,7 +23,8 @@ import time
 
 from wire import request
 
-# Seconds in which an answer comes if it comes at once, and after which it is missed; a machine may be busy.
+# Seconds within which a prompt answer arrives, and seconds after which an answer counts as missing; a machine may be
+# busy.
 AT_ONCE = 0.2
 SOON = 0.03
 SILENCE = 20
@@ -382,12 +383,12 @@ def first_unlike(server, peer, lines):
     for number, line in enumerate(lines):
         if number and line[1] == "=":
             found, expected = server.step(line), peer.step(line)
-            # The peer goes on to count what is watched where a whole database was changed, not where one key was.
+            # The peer still counts watched keys where a whole database was changed, not where one key was.
             for fields in (found, expected):
                 fields.update(dict.fromkeys(("multi", "watch")) if "d" in (fields["flags"] or "") else {})
         else:
             found, expected = server.say(line), peer.say(line)
-        # Time to be told of what others did.
+        # Effects of other clients need time to arrive.
         if found != expected and isinstance(found, list):
             time.sleep(AT_ONCE)
             found, expected = (sorted(told + one.heard(), key=of_whom) for told, one in ((found, server), (expected, peer)))

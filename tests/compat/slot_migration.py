@@ -56,7 +56,7 @@ class Fleet:
         kinds = [real, real, ours, ours, ours, real, ours, real]
         self.nodes = [Node(kind, os.path.join(folder, str(index)), "--cluster-databases", 2, "--enable-debug-command", "yes",
                            "--cluster-allow-replica-migration", "no", "--cluster-require-full-coverage", "no",
-                           # However busy the machine is, nobody takes over from a node that is slow.
+                           # No replica takes over from a node that is slow on a busy machine.
                            "--cluster-replica-no-failover", "yes", "--cluster-node-timeout", 30000)
                       for index, kind in enumerate(kinds)]
         self.primaries, self.replicas = self.nodes[:4], self.nodes[4:]

@@ -14,7 +14,7 @@ from acknowledged import Proxy
 from replicas import Failed, Server, commands, fields_that_expire
 from wire import Client, request
 
-# Seconds within which a reply comes, besides those that this program itself had to wait for its turn.
+# Seconds within which a reply arrives, besides those that this program itself had to wait for its turn.
 LIVELY = 5.0
 # Bytes that a server may take: all data is less than a tenth of it.
 MOST_MEMORY = 700 << 20
@@ -269,7 +269,7 @@ class Watcher(Repeated):
         self.watched, self.word = node, word
 
     def gate(self):
-        # INFO changes nothing: it may go on while all is compared.
+        # INFO changes nothing: it may run while all is compared.
         return self.storm.gate if self.word == "SET" else self.storm.open_gate
 
     def step(self):

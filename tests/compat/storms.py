@@ -65,7 +65,7 @@ class Storm:
             options += ["--client-output-buffer-limit", "replica 8mb 4mb 2"]
         return [str(option) for option in options]
 
-    # ---- what is told ----
+    # ---- story and problems ----
 
     def tell(self, text):
         self.story.append(f"{time.monotonic() - self.began:7.2f} {text}")
@@ -111,7 +111,7 @@ class Storm:
                 raise Failed(f"in vain: {what}")
             self.pass_time(0.03)
 
-    # ---- who follows whom ----
+    # ---- primaries and replicas ----
 
     def follow_all(self, chain=False):
         """All follow the primary, or each the one before it."""

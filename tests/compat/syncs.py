@@ -63,7 +63,7 @@ def slow(primary, micros):
 def has_two_channels(primary):
     lines = [line for name, line in primary.info().items() if name.startswith("slave") and "ip=" in line]
     kinds = {line.split("type=")[1] for line in lines if "type=" in line}
-    # A Redis tells of one line for both.
+    # A Redis lists one line for both.
     return kinds == {"rdb-channel", "main-channel"} or any("state=send_bulk_and_stream" in line for line in lines)
 
 
@@ -111,7 +111,7 @@ def lost_channel(primary, replica):
     until("both connections are there", lambda: has_two_channels(primary))
     slow(primary, 0)
     clients = primary("CLIENT", "LIST").decode().splitlines()
-    # The stream's connection came first.
+    # The stream's connection is the older one.
     main = sorted((line for line in clients if " flags=S " in line), key=lambda line: int(line.split()[0].split("=")[1]))
     if primary("CLIENT", "KILL", "ID", main[0].split()[0].split("=")[1]) != b":1":
         raise Failed("no connection to cut")

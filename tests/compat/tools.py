@@ -29,7 +29,7 @@ from tools_terminal import on_terminal
 from wire import free_port, request
 
 PATIENCE = 30
-# What is cut off after a time depends on how busy the machine is.
+# Output that is cut off after a time depends on the load of the machine.
 ATTEMPTS = 3
 # Cases that run at the same time.
 AT_ONCE = 8
@@ -69,7 +69,7 @@ def all_compared(chosen, tools, server):
     with a server of its own."""
     work, done = multiprocessing.SimpleQueue(), multiprocessing.SimpleQueue()
     workers = [multiprocessing.Process(target=compare_some, args=(work, done, tools, server)) for _ in range(AT_ONCE)]
-    # Those that wait longest begin first; what ends a worker's work comes last.
+    # Cases that wait longest begin first; the marks that end the workers are last.
     for at in [*sorted(chosen, key=lambda at: -chosen[at].waits()), *[None] * len(workers)]:
         work.put(at)
     for worker in workers:

@@ -29,9 +29,9 @@ EVERY_TYPE = [
 MANY = [("SET", "many:%d" % number, "v" * (number % 50)) for number in range(300)] + EVERY_TYPE
 # Keys that everybody prints alike.
 PRINTABLE = [command for command in EVERY_TYPE if isinstance(command[1], str)]
-# What redis-cli counts names by, and one more or less.
+# Lengths by which redis-cli counts names, and one more or less.
 LONG_NAMES = [("SET", "k" * length, "v") for length in (1, 31, 32, 33, 60)]
-# Commands whose replies are of every shape.
+# Commands with replies of every shape.
 REPLIES = [
     "get string",
     "get none",
@@ -79,7 +79,7 @@ REPLIES = [
 SHAPES = ["string", "integer", "double", "null", "array", "set", "map", "verbatim", "true", "false"]
 
 
-# HELLO tells the connection's number.
+# HELLO contains the connection's number.
 IDENTITY = (r'\bid"?( => \(integer\) |[:,=]| )\d+',)
 
 
@@ -306,7 +306,7 @@ def walks(at, _):
     yield Case("memkeys", at + ["--memkeys-samples", "0"], setup=MANY, view=summary_sorted)
     yield Case("memkeys", at + ["--memkeys-samples", "3", "--pattern", "l*"], setup=MANY, view=summary_sorted)
     yield Case("scan", at + ["--scan"])
-    # Only redis-cli has this mode. What it makes of nothing at all is left out: the average of no numbers.
+    # Only redis-cli has this mode. Its output for an empty keyspace is left out: the average of no numbers.
     for arguments in ([], ["--top", "3"], ["--top", "0"], ["--cursor", "0"], ["--count", "7"], ["-3"],
                       ["--pattern", "many:1*"]):
         yield Case("keystats", at + ["--keystats", *arguments], tool="redis-cli", setup=MANY[:300], view=lines_sorted)

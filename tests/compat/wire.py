@@ -16,7 +16,7 @@ def request(words):
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
 
-# Ports that were found free: one who asks later may come before the first has opened it.
+# Ports that were found free: a second search may run before the first user has opened its port.
 given_ports = set()
 
 

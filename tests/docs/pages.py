@@ -19,7 +19,7 @@ from wire import free_port
 # Made from the entries, or about the inside.
 NO_COMMANDS = ("reference/", "design/", "SUMMARY.md")
 ELSEWHERE = {"move.md": "tests/compat/move.py", "move-cluster.md": "tests/compat/move_cluster.py"}
-# What there is before a page begins. Valkey stands for Dragonfly, which is not on the machine.
+# Setup before a page begins. Valkey stands for Dragonfly, which is not on the machine.
 BEFORE = {
     "move-dragonfly.md": """
         OLD_HOST=127.0.0.1 OLD_DIR=$PWD/old NEW_DIR=$PWD/new SAVE_AS_RDB=SAVE; mkdir $OLD_DIR

@@ -154,7 +154,7 @@ def use_other_names(root):
     for tool in ("redis-server", "valkey-server", "cinnabar-server"):
         version = root.must(tool, "--version")
         assert version.startswith("Cinnabar server v="), version
-        # Where the source is no repository the programs do not know.
+        # Programs do not know the commit if the source is no repository.
         assert known is None or f" sha={known}:" in version, version
     for tool in ("redis-check-rdb", "valkey-check-rdb", "redis-check-aof", "valkey-check-aof"):
         assert "v=" in root.must(tool, "--version")

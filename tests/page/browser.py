@@ -62,7 +62,7 @@ class Browser:
         while True:
             try:
                 value = condition()
-            except Exception as error:  # What is replaced while it is looked at is looked at again.
+            except Exception as error:  # An element that is replaced during a look is looked at again.
                 value = None
                 if "stale" not in str(error) and "no such element" not in str(error):
                     raise

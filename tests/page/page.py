@@ -264,7 +264,7 @@ def keys(browser, client):
     browser.choose(browser.labelled("Database"), "3")
     browser.until_text("in-three")
     browser.choose(browser.labelled("Database"), "0")
-    # What looks like markup, or is no text.
+    # Keys that look like markup, or are no text.
     find(browser, "*onerror*", EVIL.decode())
     browser.press(EVIL.decode())
     browser.until("the value", lambda: browser.find("#view-keys textarea").get_attribute("value") == EVIL.decode())

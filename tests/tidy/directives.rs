@@ -15,7 +15,7 @@ const READ_INSIDE: &[(&str, &str)] = &[
 /// Unsupported directives whose value is shown elsewhere all the same: name, where.
 const SHOWN: &[(&str, &str)] = &[("REPL_BACKLOG_SIZE", "INFO, as every primary without replicas does")];
 
-/// What is wrong with the directives of these sources.
+/// Returns the faults of the directives in these sources.
 pub fn complaints(sources: &[Source]) -> Vec<String> {
     let code = |source: &Source| source.code.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
     let readers: Vec<(&str, String)> =

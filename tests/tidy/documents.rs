@@ -1,4 +1,4 @@
-//! What documents name exists: files, folders and pages; and ARCHITECTURE.md is as short as a map has to be.
+//! Names in documents exist: files, folders and pages; and ARCHITECTURE.md is as short as a map has to be.
 
 use crate::source::root;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 /// The documents for people, and a folder with more of them.
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "fuzz/README.md"];
 const FOLDER: &str = "docs";
-/// What a path of the repository begins with.
+/// Beginnings of the repository's paths.
 const TOP: &[&str] = &["crates/", "tests/", "docs/", "fuzz/", ".ci/"];
 
 const MAP: &str = "ARCHITECTURE.md";
@@ -64,7 +64,7 @@ fn too_long(name: &str, text: &str) -> Vec<String> {
     many.into_iter().chain(wide.map(|(at, _)| format!("{name}:{}: longer than {MAP_COLUMNS_MAX}", at + 1))).collect()
 }
 
-/// What a document's text names and does not exist: paths between backticks, and links to other pages.
+/// Returns the names in a document's text that do not exist: paths between backticks, and links to other pages.
 fn missing(name: &str, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let paths = between(text, '`', '`').into_iter().filter(|word| is_path(word)).map(PathBuf::from);
@@ -83,7 +83,7 @@ fn is_path(word: &str) -> bool {
     TOP.iter().any(|top| word.starts_with(top)) && !word.contains([' ', '*', '<'])
 }
 
-/// What stands between two marks in each line.
+/// Returns the texts between two marks in each line.
 fn between(text: &str, open: char, close: char) -> Vec<&str> {
     text.lines()
         .flat_map(|line| line.split(open).skip(1).step_by(2).filter_map(move |rest| rest.split(close).next()))

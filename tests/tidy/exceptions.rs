@@ -1,4 +1,4 @@
-//! What the rules of tidy are told: the order of crates and rooms, and the exceptions with their reasons. The tables of
+//! Data for the rules of tidy: the order of crates and rooms, and the exceptions with their reasons. The tables of
 //! exceptions only shrink: a line that is not needed is a complaint.
 
 /// Files that may contain `unsafe`. ARCHITECTURE.md names them too, and says what each needs it for.
@@ -25,7 +25,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/structures/src/thin_bytes.rs",
 ];
 
-/// Which crates of ours a crate may depend on. Imports go downwards only.
+/// Crates of ours on which a crate may depend. Imports go downwards only.
 pub const LAYERS: &[(&str, &[&str])] = &[
     ("admin", &["resp"]),
     ("allocator", &[]),

@@ -1,4 +1,4 @@
-//! What the rules ask of a file's syntax tree: functions, names, uses of `unsafe`, and what it imports.
+//! Facts of a file's syntax tree for the rules: functions, names, uses of `unsafe`, and imports.
 
 use crate::source::lines;
 use proc_macro2::{Span, TokenStream, TokenTree};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// What there is to know of a file.
+/// Facts about a file.
 #[derive(Default)]
 pub struct Facts {
     pub functions: Vec<Function>,
@@ -24,7 +24,7 @@ pub struct Facts {
 #[derive(Debug, PartialEq)]
 pub struct Function {
     pub name: String,
-    /// Of its signature, from 1.
+    /// Line of its signature, from 1.
     pub line: usize,
     /// From the signature to the closing brace.
     pub lines: usize,
@@ -56,12 +56,12 @@ pub struct Unsafe {
     pub implements: bool,
 }
 
-/// What a module has and refers to.
+/// Definitions and references of a module.
 #[derive(Default)]
 pub struct Module {
     /// Below the file's own module: empty for that.
     pub path: Vec<String>,
-    /// What is defined here, macros too.
+    /// Names that are defined here, macros too.
     pub defined: Vec<String>,
     pub imports: Vec<Import>,
     /// Paths of more than one segment, as written.
@@ -190,7 +190,7 @@ impl Reader {
         self.facts.modules[self.module].imports.push(Import { path, name, is_public });
     }
 
-    /// What a syntax tree does not show in the inside of macros: calls of other macros, and every `unsafe`.
+    /// Finds calls of other macros, and every `unsafe`, inside macros, which a syntax tree does not show.
     fn find_in_tokens(&mut self, tokens: TokenStream) {
         let tokens: Vec<TokenTree> = tokens.into_iter().collect();
         for (at, token) in tokens.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Who refers to whom inside a crate: files as a graph, from the paths and imports that they write.
+//! References between the files of a crate as a graph, from the paths and imports that they write.
 //!
-//! A path leads to the file that defines what it names: what a module only passes on (`use`) is followed. An import of
-//! a module is none of its file: the paths through it are.
+//! A path leads to the file that defines its last name: a module that only re-exports it (`use`) is followed. An import
+//! of a module is no reference to its file: the paths through it are.
 
 use crate::facts::{Import, Module};
 use crate::source::Source;
@@ -32,8 +32,8 @@ struct Place<'a> {
 type Modules<'a> = BTreeMap<Vec<String>, Place<'a>>;
 
 impl<'a> Graph<'a> {
-    /// Of the crate whose sources lie in `folder`, such as `crates/engine/src/`. Programs in `bin` are crates of their
-    /// own, and tests are left out.
+    /// Returns the graph of the crate whose sources lie in `folder`, such as `crates/engine/src/`. Programs in `bin`
+    /// are crates of their own, and tests are left out.
     pub fn of(folder: &str, sources: &'a [Source]) -> Graph<'a> {
         let inside = |s: &&Source| s.path.strip_prefix(folder).is_some_and(|rest| !rest.starts_with("bin/"));
         let tests = test_paths(folder, sources);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 const TABLE: &str = "docs/design/locks.md";
-/// How a line of the table begins; the next word is the crate's, and the path goes on below its `src`.
+/// Beginning of the table's lines; the next word is the crate's, and the path continues below its `src`.
 const ROW: &str = "| `";
 /// Programs that have no locks of the server's.
 const OTHER_CRATES: &[&str] = &["bench", "benchmark", "cli"];
@@ -19,7 +19,7 @@ const WAITS: &[&str] = &[".recv()", ".recv_timeout(", ".wait_timeout(", ".change
 /// How the last column of a lock begins with which no thread takes another one.
 const INNERMOST: &[&str] = &["-", "its condition variable", "the disk"];
 
-/// Complains of locks and waits that the table does not have, and of lines for those that are gone.
+/// Complains of locks and waits that the table lacks, and of lines for removed ones.
 pub fn complaints(sources: &[Source]) -> Vec<String> {
     let text = fs::read_to_string(root().join(TABLE)).unwrap_or_default();
     let rows: BTreeSet<String> = text.lines().filter_map(row).collect();

@@ -1,4 +1,4 @@
-//! What the manifests say: which crates of ours depend on which, and what of others we use.
+//! Content of the manifests: dependencies between crates of ours, and on crates of others.
 
 use crate::exceptions::LAYERS;
 use crate::source::root;
@@ -20,7 +20,7 @@ pub struct Dependency {
     pub folder: Option<String>,
 }
 
-/// Those of the workspace, and the fuzz targets'.
+/// Returns the packages of the workspace, and of the fuzz targets.
 pub fn packages() -> Vec<Package> {
     ["Cargo.toml", "fuzz/Cargo.toml"].iter().flat_map(|manifest| read(manifest)).collect()
 }

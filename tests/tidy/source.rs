@@ -152,7 +152,7 @@ fn blank(text: &str) -> Vec<u8> {
     text.bytes().map(|b| if b == b'\n' { b'\n' } else { b' ' }).collect()
 }
 
-/// Where a span's first and last lines are.
+/// Returns a span's first and last lines.
 pub fn lines(span: Span) -> Range<usize> {
     span.start().line..span.end().line
 }

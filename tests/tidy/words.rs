@@ -1,11 +1,11 @@
-//! The field's words: those that were given up are refused, and no two things have one name.
+//! The field's words: given-up words are refused, and no two things have one name.
 
 use crate::exceptions::SAME_FILES;
 use crate::facts::{Kind, Name};
 use crate::source::{Source, numbered};
 use std::collections::BTreeMap;
 
-/// Where a word was given up.
+/// Place in which a word was given up.
 #[derive(PartialEq, Clone, Copy)]
 pub enum Where {
     /// As the name of a type.

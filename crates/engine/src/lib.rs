@@ -1,8 +1,8 @@
 //! The heart of Cinnabar: a keyspace cut into shards that every thread works on at once.
 //!
-//! The engine opens no socket or file, starts no thread and reads no clock. Time and bytes come in as
-//! arguments, effects go out through a [`Host`] and a [`propagation::change_log::ChangeLog`]. That makes it a library:
-//! the crate `commands` runs Redis commands on it, the crate `server` puts both behind sockets.
+//! The engine opens no socket or file, starts no thread and reads no clock. Time and bytes come in as arguments,
+//! effects go out through a [`Host`] and a [`propagation::change_log::ChangeLog`]. So it is a library: the crate
+//! `commands` runs Redis commands on it, the crate `server` puts both behind sockets.
 //!
 //! [`locks::protocol`] has the rules for locks, [`keyspace::keys`] shows how a command reaches data, [`keyspace::edit`]
 //! how it changes data, and [`propagation::effects`] the effects that follow.

@@ -1,4 +1,4 @@
-//! Work that goes on for a user elsewhere than in its connection's command, each at servers of its own.
+//! Work for a user that runs elsewhere than in its connection's command, each at servers of its own.
 
 use super::CHANGES;
 use super::stage::{BOSS, Change};
@@ -333,12 +333,12 @@ fn loading() -> Place {
     place
 }
 
-/// Half of a command comes while the server loads, and the rest afterwards.
+/// Half of a command is sent while the server loads, and the rest afterwards.
 fn half_while_loading(place: &mut Place, change: &Change) -> Option<&'static str> {
     place.found.iter().find(|(name, _)| *name == change.name).map(|(_, cell)| *cell)
 }
 
-/// Reads until it is enough, nothing more comes, or the connection ends.
+/// Reads until it is enough, nothing more arrives, or the connection ends.
 fn until(socket: &mut TcpStream, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let (mut all, mut before) = (Vec::new(), usize::MAX);
     while !is_enough(&all) && all.len() != before {
@@ -350,7 +350,7 @@ fn until(socket: &mut TcpStream, is_enough: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     all
 }
 
-/// Adds what comes. True at the end of the connection.
+/// Adds the bytes that arrive. True at the end of the connection.
 fn take(socket: &mut TcpStream, all: &mut Vec<u8>) -> bool {
     let mut part = [0; 1 << 16];
     match socket.read(&mut part) {

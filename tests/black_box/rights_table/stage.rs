@@ -1,4 +1,4 @@
-//! Servers whose rights change while a client does something, and what becomes of what it does.
+//! Servers whose rights change while a client runs a command, and the outcome of the command.
 
 use super::ways::{Door, LIBRARY, SCRIPT, SUM, UNTIL, Way};
 use crate::dialogue::ask;
@@ -60,7 +60,7 @@ pub struct Stage<'a> {
     tls_port: u16,
     book_port: u16,
     admin_port: u16,
-    /// A Sentinel within the server, and who changes it; a peer has none.
+    /// A Sentinel within the server, and the client that changes it; a peer has none.
     sentinel_port: u16,
     sentinel: Option<Connection>,
     /// A server that moves keys to the first, or that has its keys.
@@ -325,11 +325,11 @@ impl Stage<'_> {
     }
 }
 
-/// As long as nothing may come before a client counts as silent.
+/// Time without bytes after which a client counts as silent.
 pub const SILENCE: Duration = Duration::from_secs(2);
 const CLOSED: &str = "\0closed";
 
-/// Reads until it is enough, the connection ends or nothing more comes.
+/// Reads until it is enough, the connection ends or nothing more arrives.
 fn read_until(client: &mut Box<dyn Stream>, is_enough: impl Fn(&str) -> bool) -> String {
     let (mut told, mut buffer) = (Vec::new(), [0; 4096]);
     loop {

@@ -28,7 +28,7 @@ pub struct Way {
     /// Commands that are answered before the change, and the text that the last answer has.
     pub before: &'static str,
     pub answered: &'static str,
-    /// Commands of others ahead of those that are held.
+    /// Commands of other clients ahead of the held ones.
     pub holds: &'static str,
     /// Commands that are under way during the change.
     pub held: &'static str,
@@ -83,7 +83,7 @@ const fn paused(name: &'static str, before: &'static str, answered: &'static str
     Way { name, holds: "CLIENT PAUSE 60000 WRITE", before, answered, held, release: "CLIENT UNPAUSE", ..WAY }
 }
 
-/// A client that is told what others do.
+/// Returns a client that receives the events of others.
 const fn hears(name: &'static str, before: &'static str, answered: &'static str, release: &'static str) -> Way {
     Way { name, before, answered, release, ..WAY }
 }
@@ -191,7 +191,7 @@ pub const PROXIED: &[Way] = &[
 ];
 
 pub const SCRIPT: &str = "return redis.call('getset',KEYS[1],ARGV[1])";
-/// Of [`SCRIPT`].
+/// SHA of [`SCRIPT`].
 pub const SUM: &str = "299001b46f41e1513dd3765e5b076cad8cda570b";
 /// Works for a while first.
 pub const UNTIL: &str = "local began = os.clock()

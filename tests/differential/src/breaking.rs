@@ -10,7 +10,7 @@ use std::thread;
 const REQUESTS_MAX: usize = 600;
 const REPLIES_MAX: usize = 40;
 
-/// How a direction comes to its end.
+/// Way in which a direction ends.
 #[derive(Clone, Copy)]
 struct Limit {
     bytes: usize,

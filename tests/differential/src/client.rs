@@ -26,7 +26,7 @@ impl Client {
         stream.set_read_timeout(Some(SILENCE_MAX))?;
         let mut writer = stream.try_clone()?;
         let (requests, incoming) = channel::<Vec<u8>>();
-        // Ends with the client, or when the server closes; the reader sees that too and tells.
+        // The thread ends with the client, or when the server closes; the reader sees that too and reports it.
         thread::spawn(move || {
             for batch in incoming {
                 if writer.write_all(&batch).is_err() {

@@ -1,8 +1,8 @@
 //! Whether two replies to the same command mean the same.
 //!
 //! Nearly all must be equal to the byte, errors included. The exceptions are rules, which the families' tables give to
-//! commands whose reply has no defined order, or tells the time, or the server's own name. An error is always compared
-//! exactly, whatever the rule.
+//! commands whose reply has no defined order, or contains the time, or the server's own name. An error is always
+//! compared exactly, under any rule.
 
 use crate::families;
 use crate::value::Value;
@@ -22,18 +22,18 @@ pub enum Rule {
     TimeLeft(i64),
     /// A key's deadline: the same if it was given, about the same if it was counted from now. In parts of a second.
     Deadline(i64),
-    /// What XINFO and XPENDING say, without the times of the execution and how long they are past, and without the
+    /// A reply of XINFO or XPENDING, without the times of the execution and how long they are past, and without the
     /// numbers of nodes: only one of the servers has a radix tree, and keeps nodes in which every entry is marked as
     /// deleted.
     Times,
     /// Only what kind of value it is.
     Kind,
-    /// The name of an encoding. Which strings are `int`, `embstr` and `raw` is each version's own affair, by the length
+    /// The name of an encoding. Each version decides itself which strings are `int`, `embstr` and `raw`, by the length
     /// of the string, of its key, by whether it has a deadline and a script has written it; so these are taken for one.
     Encoding,
     /// A map without the fields in which servers may differ.
     Hello,
-    /// What ACL LOG says, without times and what is told of the client.
+    /// A reply of ACL LOG, without times and facts about the client.
     Denials,
     /// Rows of the command table, in which flags, categories and subcommands have no order.
     CommandInfo,
@@ -51,7 +51,7 @@ pub fn rule_of(command: &[Vec<u8>]) -> Rule {
         .map_or(Rule::Exact, |(_, rule)| *rule)
 }
 
-/// Whether the replies agree under the rule. A reply that never came agrees with nothing.
+/// Whether the replies agree under the rule. A lost reply agrees with nothing.
 pub fn agree(rule: Rule, peer: &Value, subject: &Value) -> bool {
     if matches!(peer, Value::Lost(_)) || matches!(subject, Value::Lost(_)) {
         return false;
@@ -114,7 +114,7 @@ fn sorted(value: &Value) -> Value {
 /// Servers may lag behind each other by this much.
 const LAG_SECS: u64 = 5;
 
-/// Small and negative numbers are told exactly: -1 and -2 have a meaning of their own.
+/// Whether two large numbers are close; small and negative ones must be equal: -1 and -2 have a meaning of their own.
 fn about_the_same(peer: &Value, subject: &Value, per_sec: i64) -> bool {
     match (peer, subject) {
         (Value::Integer(a), Value::Integer(b)) => {
@@ -124,9 +124,9 @@ fn about_the_same(peer: &Value, subject: &Value, per_sec: i64) -> bool {
     }
 }
 
-/// Of HELLO: the server's name, version and modules and the number of the connection.
+/// Hidden fields of HELLO: the server's name, version and modules and the number of the connection.
 const HELLO_HIDDEN: &[&[u8]] = &[b"server", b"version", b"modules", b"id"];
-/// Of an entry of ACL LOG: its number, when it was, who it was.
+/// Hidden fields of an entry of ACL LOG: its number, its time, its client.
 const DENIAL_HIDDEN: &[&[u8]] =
     &[b"entry-id", b"age-seconds", b"timestamp-created", b"timestamp-last-updated", b"client-info"];
 

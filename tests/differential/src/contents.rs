@@ -139,7 +139,7 @@ fn sorted(value: &Value) -> String {
     lines.join(", ")
 }
 
-/// Functions of a library come in an order of their own, and so do a function's flags.
+/// Sorts the functions of a library, which have an order of their own, and a function's flags, which do too.
 fn deeply_sorted(value: &Value) -> String {
     match value.elements() {
         Some(elements) if elements.iter().any(|element| element.elements().is_some()) => {

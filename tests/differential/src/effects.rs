@@ -1,9 +1,9 @@
-//! What a command does besides replying: what INFO counts, what monitors see, what the append-only file gets, which
-//! watched keys are spoiled, and what clients that track keys are told.
+//! Effects of a command besides its reply: counts of INFO, lines of monitors, the append-only file, watched keys that
+//! are spoiled, and invalidations for clients that track keys.
 //!
-//! All of it is asked for on connections of its own after each group of commands, and compared as one map from names
-//! to what was seen. What a client watches or tracks makes servers leave their shortest ways, so only some rounds have
-//! such clients; the others send their commands in groups, as pipelines do:
+//! Each is asked for on connections of its own after each group of commands, and compared as one map from names to
+//! observations. Watched and tracked keys make servers leave their shortest ways, so only some rounds have such
+//! clients; the others send their commands in groups, as pipelines do:
 //!
 //! ```text
 //!   round        0 (seed & 2)                1
@@ -40,7 +40,7 @@ const TIMES_FROM: i64 = 1_000_000_000_000;
 const LAG_MS: i64 = 5000;
 const DBS: usize = 3;
 
-/// All who look at one server.
+/// All observers of one server.
 pub struct Observers {
     info: Client,
     counts: BTreeMap<String, i64>,
@@ -51,7 +51,7 @@ pub struct Observers {
     close: Option<Close>,
 }
 
-/// Those who look closely.
+/// The observers that look closely.
 struct Close {
     watcher: Client,
     broadcast: Client,
@@ -62,7 +62,7 @@ struct Close {
 struct Log(File);
 
 impl Observers {
-    /// `client` is the one whose commands are looked at.
+    /// Connects the observers; `client` is the one whose commands are looked at.
     pub fn connect(addr: SocketAddr, client: &Client, closely: bool) -> Result<Observers> {
         let mut info = Client::connect(addr)?;
         call(&mut info, "DEBUG SET-ACTIVE-EXPIRE 0")?;
@@ -76,7 +76,7 @@ impl Observers {
         Ok(observers)
     }
 
-    /// What was seen since the last call.
+    /// Returns all observations since the last call.
     pub fn seen(&mut self) -> Value {
         let mut seen = Vec::new();
         let mut note = |name: &str, what: Result<Value>| {
@@ -172,7 +172,7 @@ fn watch(watcher: &mut Client) -> Result<Value> {
     Ok(replies.swap_remove(1))
 }
 
-/// Reads all keys, so that the server remembers who has them.
+/// Reads all keys, so that the server remembers that the client has them.
 fn observe() -> Command {
     with_keys("EXISTS")
 }
@@ -247,7 +247,7 @@ fn call(client: &mut Client, line: &str) -> Result<()> {
 /// The observer's own question for the log's file.
 const OBSERVED_BY: &str = "cmdstat_config|get calls";
 
-/// What is counted, by name; of each command and each kind of error, too.
+/// Returns counts by name; those of each command and each kind of error, too.
 fn parse_info(text: &str) -> BTreeMap<String, i64> {
     let mut counts = all_counts(text);
     if let Some(own) = counts.remove(OBSERVED_BY)
@@ -286,12 +286,12 @@ fn all_counts(text: &str) -> BTreeMap<String, i64> {
     counts
 }
 
-/// What may differ after some commands.
+/// Differences that are allowed after some commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowed {
     /// An iteration takes as many calls as the server has pages, and meets keys that are over in an order of its own.
     scans: bool,
-    /// A BITFIELD of which every write overflows leaves a string longer, of which the peer tells nobody.
+    /// A BITFIELD in which every write overflows makes a string longer, and the peer does not propagate that.
     grows: bool,
 }
 
@@ -359,8 +359,8 @@ fn capitals(command: &Value) -> Vec<Vec<u8>> {
 }
 
 /// The peer logs GEOADD as ZADD, SET with the condition that was met, and pops with the count that was asked for where
-/// the subject has the count that there was; the subject names the end of a stream where `$` was given for a group.
-/// What trims a stream may have a `=`, and the peer names the highest ID where nothing is left.
+/// the subject has the count that there was; the subject names the end of a stream where `$` was given for a group. A
+/// trimming command may have a `=`, and the peer names the highest ID where nothing is left.
 fn commands_agree(peer: &[Vec<u8>], subject: &[Vec<u8>]) -> bool {
     let without = |words: &[Vec<u8>], from: usize, dropped: &[&[u8]]| -> Vec<Vec<u8>> {
         let (head, tail) = words.split_at(from.min(words.len()));
@@ -386,7 +386,7 @@ fn commands_agree(peer: &[Vec<u8>], subject: &[Vec<u8>]) -> bool {
         b"SET" => {
             let met: [&[u8]; 3] = [b"NX", b"XX", b"GET"];
             let (mut peer, subject) = (without(peer, 3, &met), without(subject, 3, &met));
-            // Of several deadlines the last one counts.
+            // The last one of several deadlines counts.
             let earlier = peer.len().saturating_sub(subject.len());
             if subject.len() == 5 && earlier.is_multiple_of(2) {
                 peer.drain(3..3 + earlier);

@@ -1,14 +1,14 @@
-//! What a server tells of keys, command by command.
+//! Events that a server publishes about keys, command by command.
 //!
-//! A second connection listens to all channels of keyspace events. What a command caused is on its way to the listener
-//! before the command is replied to, so it comes before the reply to a PING that the listener sends afterwards:
+//! A second connection listens to all channels of keyspace events. The events of a command are sent to the listener
+//! before the command's reply, so they arrive before the reply to a PING that the listener sends afterwards:
 //!
 //! ```text
 //!   commands   SET k v    +OK
 //!   listener                   PING   >4 pmessage ... new   >4 pmessage ... set   +PONG
 //! ```
 //!
-//! Keys are removed by those who meet them only: when a background removes them is not for a test to say.
+//! Only commands that meet expired keys remove them: no test can know when a background removes them.
 
 use crate::client::{Client, command};
 use crate::value::Value;

@@ -18,7 +18,7 @@ pub struct Generator {
     table: Table,
     /// Phases of histories by turns: one step in so many is of this table. None as often.
     phases: Vec<(u8, Table)>,
-    /// Histories are of a real server's commands, which does not tell its replicas of all that it changes.
+    /// Histories consist of a real server's commands, which does not propagate all of its changes to replicas.
     pub peer_leads: bool,
 }
 
@@ -60,7 +60,8 @@ impl Generator {
         }
     }
 
-    /// So many steps whose replies are not compared, some of them as transactions and scripts, and those of a phase.
+    /// Returns so many steps whose replies are not compared, some of them as transactions and scripts, and those of a
+    /// phase.
     pub fn history(&self, seed: u64, steps: usize) -> Vec<Step> {
         let mut rng = Rng::with_seed(seed);
         let mut history = vec![vec![library()]];

@@ -6,7 +6,7 @@
 //!   (A | B c)       one of these
 //!   [A | B c]       one of these, or nothing
 //!   {A | B c}       any of these, none to four times, in any order and with repetitions: this is
-//!                   how illegal combinations and repeated options come about
+//!                   how illegal combinations and repeated options arise
 //!   x+              once to four times; now and then many times
 //!   a ; b           several commands, which stay together
 //! ```

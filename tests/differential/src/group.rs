@@ -93,7 +93,7 @@ impl Group {
         Ok(Group { line: line.to_owned(), places, right, target, breaking, rounds: 0 })
     }
 
-    /// Makes replicas of those that are to be.
+    /// Makes replicas of the servers that follow one.
     pub fn follow(&self) -> Result<()> {
         for place in &self.places {
             let Some(followed) = place.follows else { continue };
@@ -109,8 +109,8 @@ impl Group {
         &self.places[0].server
     }
 
-    /// The server that says which of the newest commands there are: those that follow get what these have done, in
-    /// words that each of them knows.
+    /// Returns the server that decides which of the newest commands there are: its followers get the effects of these
+    /// in words that each of them knows.
     pub fn judge(&self) -> &Server {
         self.leader()
     }

@@ -42,8 +42,8 @@ pub fn is_harmful(command: &Command) -> bool {
     sleeps || shows_settings || allocates_too_much(&name.to_ascii_uppercase(), args) || waits_long(command) || blocks()
 }
 
-/// Commands that change a key of a real server of which neither its log nor its replicas hear: BITFIELD makes a string
-/// longer for a value that does not fit and is not stored.
+/// Whether the command changes a key of a real server without a record for its log or its replicas: BITFIELD makes a
+/// string longer for a value that does not fit and is not stored.
 pub fn is_untold(command: &Command) -> bool {
     let has = |word: &[u8]| command.iter().any(|arg| arg.eq_ignore_ascii_case(word));
     has(b"BITFIELD") && has(b"FAIL")
@@ -63,7 +63,7 @@ fn waits_long(command: &[Vec<u8>]) -> bool {
     is_hex || text.and_then(|text| text.parse::<f64>().ok()).is_some_and(|timeout| timeout == 0.0 || timeout > 1.0)
 }
 
-/// Commands whose reply is at random, or lists all that a server can do. They come about when arguments are dropped.
+/// Whether the reply is random, or lists all that a server can do. Such commands arise when arguments are dropped.
 pub fn is_incomparable(command: &Command) -> bool {
     let name = command.join(&b' ').to_ascii_uppercase();
     matches!(name.as_slice(), b"RANDOMKEY" | b"COMMAND" | b"COMMAND INFO" | b"COMMAND COUNT" | b"COMMAND LIST")
@@ -154,8 +154,8 @@ fn expires_soon(name: &[u8], args: &[Vec<u8>]) -> bool {
     by_position || by_option()
 }
 
-/// Whether a deadline lies between now and a day from now. What now is does not matter: absolute ones must be before
-/// 2001, or from 2100 on.
+/// Whether a deadline lies between now and a day from now. The present time does not matter: absolute deadlines must be
+/// before 2001, or from 2100 on.
 fn soon(deadline: Option<&Vec<u8>>, per_sec: i64, absolute: bool) -> bool {
     let range =
         if absolute { 1_000_000_000 * per_sec..ABSOLUTE_SECS.start * per_sec } else { 1..RELATIVE_SECS_MIN * per_sec };

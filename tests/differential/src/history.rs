@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 const BATCH: usize = 50;
 /// Clients of a round that has several.
 const CLIENTS: usize = 3;
-/// The longest deadline that is not among those which a second look waits for.
+/// Longest deadline that is not among those for which a second look waits.
 const SHORT: Duration = Duration::from_millis(25);
 /// Differences of a moment, as a deadline of a second passes.
 const MOMENT: Duration = Duration::from_millis(1100);

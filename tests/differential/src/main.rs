@@ -1,17 +1,18 @@
-//! `differential` sends the same random commands to two servers and compares what they answer, values and error texts.
+//! `differential` sends the same random commands to two servers and compares their replies, values and error texts.
 //!
 //! ```text
-//!   differential --peer "valkey-server --port {port} --save ''" --subject "target/release/cinnabar-server --port {port}"
+//!   differential --peer "valkey-server --port {port} --save ''" \
+//!                --subject "target/release/cinnabar-server --port {port}"
 //! ```
 //!
-//! The peer is the server that is right by definition, the subject is the one under test. Commands come in rounds: a
-//! round begins with empty databases, draws some two thousand commands from the families' tables by its seed, and ends
-//! with a look at every key. At the first difference the round's history is made as short as possible and printed with
-//! both replies. Exit status: 0 no difference, 1 differences, 2 no comparison was possible.
+//! The peer is the server that is right by definition, the subject is the one under test. Commands are sent in rounds:
+//! a round begins with empty databases, draws some two thousand commands from the families' tables by its seed, and
+//! ends with a look at every key. At the first difference the round's history is made as short as possible and printed
+//! with both replies. Exit status: 0 no difference, 1 differences, 2 no comparison was possible.
 //!
-//! With `--events` the keyspace events that each command causes are compared as well, with `--effects` what they do
-//! besides: statistics, monitors' lines, the append-only file, watched and tracked keys. With `--history` no replies
-//! are compared, but what the subject holds with what its log and its replicas have (`history.rs`).
+//! With `--events` the keyspace events of each command are compared as well, with `--effects` its other effects:
+//! statistics, monitors' lines, the append-only file, watched and tracked keys. With `--history` no replies are
+//! compared, but the subject's data with the data of its log and its replicas (`history.rs`).
 //!
 //! ```text
 //!   words -> grammar -> families/* -> generator -> (hazard) -> replay -> compare -> shrink -> report
@@ -140,7 +141,7 @@ fn compare_servers(options: &Options) -> Result<Findings> {
         let mut is_new = false;
         let difference = pair.replay(&steps, protocol, |difference| {
             is_new = findings.note(difference);
-            // What only one of them refused to do makes their states differ from here on.
+            // A command that only one of them refused makes their states differ from here on.
             !is_new && difference.peer.is_error() == difference.subject.is_error()
         })?;
         compared += pair.counts.commands - before;

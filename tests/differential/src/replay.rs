@@ -33,12 +33,12 @@ pub struct Difference {
     pub command: Command,
     pub peer: Value,
     pub subject: Value,
-    /// What it is that differs, unless it is the replies.
+    /// Name of the effect that differs; None: the replies differ.
     pub effect: Option<String>,
 }
 
 impl Difference {
-    /// Whether a reply did not come, so that no further ones can.
+    /// Whether a reply was lost, so that no further ones can arrive.
     fn is_loss(&self) -> bool {
         matches!(self.peer, Value::Lost(_)) || matches!(self.subject, Value::Lost(_))
     }
@@ -47,18 +47,18 @@ impl Difference {
 pub struct Pair {
     pub peer: Server,
     pub subject: Server,
-    /// What was compared so far, the shrinker's trials included.
+    /// Comparisons so far, the shrinker's trials included.
     pub counts: Counts,
     /// Events of keys are compared as well as replies.
     pub compares_events: bool,
-    /// What commands do besides is compared as well.
+    /// Effects of commands besides replies are compared as well.
     pub compares_effects: Option<Look>,
 }
 
 /// How the effects of commands are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
-    /// By those who do not change what the server does, after some commands.
+    /// Observers that do not change the server's behaviour look, after some commands.
     Afar,
     /// By clients that watch and track keys too, after each command.
     Close,
@@ -106,7 +106,7 @@ impl Pair {
         loop {
             let mut batch: Vec<(usize, &Command)> = Vec::new();
             while let Some((step, _)) = commands.peek() {
-                // Where observers look on after each step, a step stays together.
+                // A step stays together where observers look after each step.
                 let is_of_last = batch.last().is_some_and(|(last, _)| last == step);
                 let is_full = if closely { !batch.is_empty() } else { batch.len() >= batch_max };
                 if is_full && !(is_of_last && observers.is_some()) {
@@ -123,7 +123,7 @@ impl Pair {
                     self.counts.errors += usize::from(peer.is_error());
                     if agree(rule_of(command), &peer, &subject) {
                         let Some((by_peer, by_subject)) = &mut listeners else { continue };
-                        // A scan meets the keys that are over in an order of its own.
+                        // A scan meets expired keys in an order of its own.
                         let in_order = rule_of(command) != Rule::Scan;
                         (peer, subject) = (by_peer.heard(in_order), by_subject.heard(in_order));
                         if agree(Rule::Exact, &peer, &subject) {
@@ -151,10 +151,9 @@ impl Pair {
     }
 }
 
-/// Whether a command cannot be sent together with others: an iteration needs replies to go on, and Valkey loses the
+/// Whether a command cannot be sent together with others: an iteration needs replies to continue, and Valkey loses the
 /// error reply of an authentication that fails (HELLO AUTH) behind a command whose reply was not sent yet. The
-/// subject's time stands still for as long as it looks ahead, so what comes after DEBUG SLEEP must not have come with
-/// it.
+/// subject's time stands still for as long as it looks ahead, so a command behind DEBUG SLEEP must not arrive with it.
 fn goes_alone(command: &Command) -> bool {
     let passes_time = command.first().is_some_and(|name| name.eq_ignore_ascii_case(b"DEBUG"));
     matches!(rule_of(command), Rule::Scan | Rule::Hello) || passes_time

@@ -1,4 +1,4 @@
-//! What was found: each difference once, with the shortest history that shows it.
+//! Differences that were found: each once, with the shortest history that shows it.
 
 use crate::compare::{Rule, normalised, rule_of};
 use crate::events;
@@ -122,7 +122,7 @@ fn signature(difference: &Difference) -> String {
     }
 }
 
-/// Which counts differ, or the first word of what only one has.
+/// Returns the counts that differ, or the first word that only one of the servers has.
 fn effect_outline(peer: &Value, subject: &Value) -> String {
     if let (Value::Map(a), Value::Map(b)) = (peer, subject) {
         let only = |a: &[(Value, Value)], b: &[(Value, Value)]| -> Vec<String> {

@@ -7,7 +7,7 @@
 //! 2. delta debugging on it: cut out chunks of half its length, then of a quarter, down to single items, for as long
 //!    as anything could be cut.
 //!
-//! Each trial replays a history on real servers, so their number is limited; what is shortest then is returned.
+//! Each trial replays a history on real servers, so their number is limited; the shortest history so far is returned.
 
 /// The shortest history found that still fails. `fails` must be true of the whole of `items`.
 pub fn shrink<T: Clone>(items: &[T], trials_max: usize, mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {

@@ -1,7 +1,7 @@
 //! Replies as the wire carries them, RESP2 and RESP3.
 //!
 //! This decoder is the differential test's own and shares nothing with the server's `resp` crate, so that one mistake
-//! cannot hide on both ends. It keeps what a client could see and tell apart: the three nulls are three values, and a
+//! cannot hide on both ends. It keeps all that a client could tell apart: the three nulls are three values, and a
 //! double stays the text that was sent.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 use std::fmt;
 use std::io::{self, BufRead, Error, ErrorKind, Read};
 
-/// A reply. `Lost` stands for one that never came: the connection broke, or what came was not RESP.
+/// A reply. `Lost` stands for one that never arrived: the connection broke, or the bytes were not RESP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     Simple(Vec<u8>),
@@ -103,7 +103,7 @@ impl Value {
         }
     }
 
-    /// What the reply is, without what it says.
+    /// Returns the type of the reply.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Simple(_) => "simple",

@@ -303,7 +303,7 @@ pub fn at_millis(rng: &mut Rng) -> Vec<u8> {
 
 fn absolute(rng: &mut Rng, per_sec: i64) -> Vec<u8> {
     match rng.u8(..20) {
-        // A few that come again, for GT and LT between equals.
+        // A few values are repeated, for GT and LT between equals.
         0..6 => decimal((ABSOLUTE_SECS.start + rng.i64(0..3)) * per_sec),
         6..14 => decimal(rng.i64(ABSOLUTE_SECS.start * per_sec..ABSOLUTE_SECS.end * per_sec)),
         14..16 => decimal(rng.i64(1..1_000_000_000)),

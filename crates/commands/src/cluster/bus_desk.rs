@@ -1,4 +1,4 @@
-//! Where the node of the process is asked and given orders.
+//! Access to the node of the process: questions and orders.
 
 use crate::core::args::Args;
 use crate::core::context::Context;
@@ -7,15 +7,15 @@ use cluster::Millis;
 use cluster::bus::{Bus, NodeView, OrderError};
 use engine::{Engine, Error, Word};
 
-/// For commands that only a node of a cluster has.
+/// Refuses commands that only a node of a cluster has.
 pub(super) fn must_be_clustered(engine: &Engine) -> Result<(), Error> {
     if engine.is_clustered() { Ok(()) } else { Err(Error::ClusterDisabled) }
 }
 
-/// Visits the node, for an order of which nothing is to be kept, or for what only the node itself knows.
+/// Runs an order of which nothing is to be saved, or a question that only the node itself can answer.
 ///
 /// # Errors
-/// There is none.
+/// `ClusterDisabled`: the process has no node.
 pub(super) fn visit<R>(order: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
     numbered(order).map(|(answer, _)| answer)
 }
@@ -26,19 +26,19 @@ fn numbered<R>(visit: impl FnOnce(&mut Bus, Millis) -> R) -> Result<(R, u64), Er
     answer.map(|answer| (answer, number)).ok_or(Error::ClusterDisabled)
 }
 
-/// Asks the node, as its view has it.
+/// Answers a question from the node's view.
 ///
 /// # Errors
-/// There is none.
+/// `ClusterDisabled`: the process has no node.
 pub(super) fn ask<R>(question: impl FnOnce(&NodeView) -> R) -> Result<R, Error> {
     Ok(question(&desk()?.view()))
 }
 
-/// Tells the node something. What is replied of it is to be [held](hold_reply) until it is kept. Of who is obeyed it is
-/// kept when this returns.
+/// Gives the node an order. The caller [holds](hold_reply) the reply until the order is saved. An order of an obeyed
+/// server is saved when this returns.
 ///
 /// # Errors
-/// There is none.
+/// `ClusterDisabled`: the process has no node.
 pub(super) fn tell<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis) -> R) -> Result<R, Error> {
     let (answer, number) = numbered(order)?;
     match cx.keys.origin().asker.is_obeyed() {
@@ -48,7 +48,7 @@ pub(super) fn tell<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis)
     Ok(answer)
 }
 
-/// Gives the node an order, and replies when it is kept, and nothing runs any more that was admitted by what held
+/// Gives the node an order, and replies when it is saved, and no command runs any more that was admitted by the state
 /// before.
 pub(super) fn order(
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! What operators order: slots, nodes, epochs, failovers.
+//! Orders of operators: slots, nodes, epochs, failovers.
 
 use super::bus_desk::{ask, must_be_clustered, order, tell, visit};
 use super::keys_in_slot::slot_at;
@@ -9,7 +9,7 @@ use cluster::bus::{DebugSettings, FailoverMode};
 use engine::{Engine, Error, Word};
 use std::sync::mpsc;
 
-/// The client that gives an order, for the log.
+/// Returns the client that gives an order, for the log.
 pub(super) fn by(cx: &Context<'_>) -> String {
     let info = &cx.session.info;
     format!("id={} addr={} laddr={}", info.id, info.addr, info.laddr)
@@ -90,8 +90,8 @@ pub(super) fn save_config(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(
     reply_when_saved(cx, args)
 }
 
-/// Replies whether the file could be written that the client asked for with its last visit. Within a transaction or a
-/// script it is waited for at once: what comes of it is a part of the reply.
+/// Replies whether the file was saved for the client's last order. Within a transaction or a script the command waits
+/// for it at once: the outcome is a part of the reply.
 fn reply_when_saved(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let (desk, visit) = (desk()?, cx.session.node_visit);
     let unsaved = |reason: &str| {
@@ -107,7 +107,7 @@ fn reply_when_saved(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> 
         return Ok(());
     }
     let (told, outcome) = mpsc::channel();
-    // The receiver is there until it has heard.
+    // The receiver lives until it has received.
     desk.when_done(visit, Box::new(move |_, failure| _ = told.send(failure.map(unsaved))));
     desk.flush();
     if let Ok(Some(error)) = outcome.recv() {
@@ -171,7 +171,7 @@ pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
             () if args.is(index, "takeover") => mode = FailoverMode::Takeover,
             () if args.is(index, "force") && mode == FailoverMode::Agreed => mode = FailoverMode::Force,
             () if args.is(index, "force") => {}
-            // A primary that ends says who is to take over.
+            // A primary that shuts down names its successor.
             () if by_primary && args.is(index, "replicaid") && index + 1 < args.len() => {
                 index += 1;
                 let id = args[index].to_vec();
@@ -201,7 +201,7 @@ pub(super) fn reset(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Err
     order(cx, args, |bus, now| bus.reset(hard, has_keys, &by, now))
 }
 
-/// Changes what DEBUG has set.
+/// Changes the settings of DEBUG.
 pub(crate) fn change_debug(change: impl FnOnce(&mut DebugSettings)) -> Result<(), Error> {
     visit(|bus, _| {
         let mut debug = bus.debug();
@@ -210,7 +210,7 @@ pub(crate) fn change_debug(change: impl FnOnce(&mut DebugSettings)) -> Result<()
     })
 }
 
-/// DEBUG CLUSTERLINK KILL: connections to a node, from it or both are closed.
+/// DEBUG CLUSTERLINK KILL: closes connections to a node, from it or both.
 pub(crate) fn kill_links(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let (to, from) = (args.is(3, "to") || args.is(3, "all"), args.is(3, "from") || args.is(3, "all"));
     visit(|bus, now| {

@@ -1,4 +1,4 @@
-//! What clients and operators ask of a node: who there is, whose the slots are, how it is.
+//! Questions of clients and operators to a node: the nodes of the cluster, the owners of slots, the node's state.
 
 use super::bus_desk::{ask, must_be_clustered, visit};
 use crate::core::args::Args;
@@ -28,7 +28,7 @@ pub(super) fn my_shard_id(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), 
     Ok(())
 }
 
-/// How lines about nodes are told this client.
+/// Returns the form of lines about nodes for this client.
 fn reader(cx: &Context<'_>) -> LineFor {
     let info = &cx.session.info;
     LineFor::Client { tls: info.is_tls.load(Relaxed), ipv6: info.addr.starts_with('[') }
@@ -84,7 +84,7 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-/// How many connections of the bus there are, and how much memory they have, with messages that wait for them.
+/// Returns the number of the bus's connections, and their memory, with messages that wait for them.
 pub(crate) fn link_counts() -> (usize, u64) {
     let links = ask(|view| view.links().to_vec()).unwrap_or_default();
     let receivers = links.iter().filter(|link| !link.is_inbound).count() as u64;
@@ -92,12 +92,12 @@ pub(crate) fn link_counts() -> (usize, u64) {
     (links.len(), links.iter().map(|link| link.memory).sum::<u64>() + messages)
 }
 
-/// How far a node's history is: this one's own, others' as they say.
+/// Returns a node's offset in its history: this one's own, others' as they report it.
 fn offset_of(engine: &Engine, node: &Node) -> i64 {
     if node.is_myself() { engine.replication().data_offset() as i64 } else { node.replication_offset }
 }
 
-/// Whether clients are told of a replica: not before it has data, nor when it has failed.
+/// Whether clients may know of a replica: not before it has data, nor when it has failed.
 fn is_available(engine: &Engine, node: &Node) -> bool {
     !node.has_failed() && offset_of(engine, node) != 0
 }
@@ -122,7 +122,7 @@ pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
     Ok(())
 }
 
-/// A node as CLUSTER SLOTS tells of it: where it is, and what else is known of its place.
+/// Replies a node for CLUSTER SLOTS: its address, and further facts about that.
 fn reply_node(cx: &mut Context<'_>, node: &Node) {
     let (engine, address) = (cx.engine, &node.address);
     let kind = engine.config().snapshot();
@@ -173,7 +173,7 @@ pub(super) fn shards(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error
     Ok(())
 }
 
-/// A node as CLUSTER SHARDS tells of it.
+/// Replies a node for CLUSTER SHARDS.
 fn reply_details(cx: &mut Context<'_>, node: &Node) {
     let (engine, address) = (cx.engine, &node.address);
     let offset = offset_of(engine, node);
@@ -220,17 +220,17 @@ pub(super) fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> 
     Ok(())
 }
 
-/// Messages are counted from nothing again.
+/// Sets the counters of messages to zero.
 pub(crate) fn reset_counters() {
-    // Without a cluster there are none.
+    // A server without a cluster has none.
     let _ = visit(|bus, _| bus.reset_counters());
 }
 
-/// CLUSTER INFO; nothing without a cluster.
+/// Returns the text of CLUSTER INFO; empty without a cluster.
 pub(crate) fn info_text(engine: &Engine) -> String {
     let text = |desk: &dyn Desk| {
         let view = desk.view();
-        // The node may know already that the cluster serves, and commands be admitted a little later.
+        // The node may know already that the cluster serves, and admit commands a little later.
         let is_up = view.is_up() && engine.cluster().is_up(&engine.cluster().map());
         text_of(&view, is_up, desk.published())
     };

@@ -1,5 +1,5 @@
-//! The keys of one slot: how many, which, and their end. They are counted as they come and go, and found among those of
-//! their shard, a piece at a time.
+//! The keys of one slot: their number, their names, and their removal. They are counted when they are added and
+//! removed, and found among those of their shard, a piece at a time.
 
 use super::bus_desk::must_be_clustered;
 use crate::core::args::Args;
@@ -22,7 +22,7 @@ struct SlotNames {
     walk: KeyWalk,
     filter: Filter,
     names: Vec<Vec<u8>>,
-    /// So many are wanted, and there.
+    /// Number of names that are wanted, and exist.
     wanted: usize,
     /// Entries of the next piece. The first one is small: most entries may be of the slot.
     size: usize,
@@ -59,7 +59,7 @@ impl Piecewise for SlotNames {
     }
 }
 
-/// Keys of a slot in the selected database.
+/// Counts the keys of a slot in the selected database.
 fn count_in_slot(cx: &mut Context<'_>, slot: u16) -> Result<usize, Error> {
     let (engine, db) = (cx.engine, cx.keys.db_index());
     cx.keys.with_shard(engine.hasher().shard_of(slot), |_, _| engine.slot_counts().of(slot, db))
@@ -69,24 +69,25 @@ fn walk_of(cx: &Context<'_>, slots: RangeInclusive<u16>) -> (KeyWalk, Filter) {
     (KeyWalk::of_slots(&cx.keys, &slots, 0), Filter { slots: Some(slots), shows_hidden: true, ..Filter::default() })
 }
 
-/// The keys of some slots go, in all databases, a piece at a time. A shard's table is walked once for all of its slots.
+/// Removes the keys of some slots, in all databases, a piece at a time. A shard's table is walked once for all of its
+/// slots.
 pub(super) struct SlotRemoval {
     slots: SlotSet,
-    /// For each shard that is still to be walked the first and the last of its slots.
+    /// First and last slot of each shard that is still to be walked.
     shards: Vec<RangeInclusive<u16>>,
     db: u32,
     walk: Option<(KeyWalk, Filter)>,
-    /// The walk has come to the end of the shard's part of the database.
+    /// The walk has reached the end of the shard's part of the database.
     is_walked: bool,
-    /// Found by the last piece, and still there.
+    /// Names that the last piece found, and that still exist.
     names: Vec<Vec<u8>>,
-    /// What is dear to free is freed in the background.
+    /// Values that are expensive to free are freed in the background.
     is_lazy: bool,
-    /// Of the last piece, where it is freed before the reply.
+    /// Garbage of the last piece, where it is freed before the reply.
     garbage: Vec<Garbage>,
 }
 
-/// Pieces of garbage that are freed in one go: some hundred microseconds' worth.
+/// Pieces of garbage that are freed at once: some hundred microseconds' worth.
 const FREED_AT_ONCE: usize = 1000;
 
 impl SlotRemoval {
@@ -105,7 +106,7 @@ impl SlotRemoval {
         SlotRemoval { slots, shards, db: 0, walk, is_walked: false, names, is_lazy, garbage }
     }
 
-    /// One piece; true when all are gone.
+    /// Removes one piece; true when all keys are removed.
     pub fn piece(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if !self.garbage.is_empty() {
             self.garbage.pop_if(|last| last.drain_step(FREED_AT_ONCE));
@@ -178,13 +179,13 @@ fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a slot has keys, in whatever database.
+/// Whether a slot has keys, in any database.
 pub(super) fn has_keys_in(cx: &mut Context<'_>, slot: u16) -> Result<bool, Error> {
     let (engine, at) = (cx.engine, usize::from(slot));
     cx.keys.with_shard(engine.hasher().shard_of(slot), |_, _| engine.slot_counts().in_all(at..at + 1) != [0])
 }
 
-/// The slot that an argument is.
+/// Returns the slot in an argument.
 pub(super) fn slot_at(args: &Args<'_>, index: usize) -> Result<u16, Error> {
     let slot = args.int(index).ok().and_then(|slot| u16::try_from(slot).ok());
     slot.filter(|slot| usize::from(*slot) < SLOTS).ok_or(Error::BadSlot)
@@ -236,7 +237,7 @@ mod tests {
     use engine::data::slot::SLOTS;
     use engine::keyspace::origin::Asker;
 
-    /// Pieces in which a slot is flushed that has a set of ten thousand members.
+    /// Counts the pieces in which a slot is flushed that has a set of ten thousand members.
     fn pieces(how: &str, lazyfree_lazy_user_flush: &str) -> usize {
         let members = (0..10_000).map(|n| format!("m{n}")).collect::<Vec<_>>().join(" ");
         let mut client = Client::new();
@@ -244,7 +245,7 @@ mod tests {
         client.is(&format!("SADD {{b}}large {members}"), ":10000").is("SET {b}small x", "+OK");
         client.engine().persistence_status().set_clustered(true);
         client.session().asker = Asker::Replay;
-        // The slot of `b`.
+        // 3300 is the slot of `b`.
         let line = format!("CLUSTER FLUSHSLOT 3300 {how}");
         let mut begun = client.begin(&line.split_whitespace().collect::<Vec<_>>());
         let pieces = (0..).take_while(|_| !begun.step()).count();
@@ -252,7 +253,7 @@ mod tests {
         pieces
     }
 
-    /// Keys of the slots of `a` and `b`.
+    /// Counts the keys of the slots of `a` and `b`.
     fn counts(client: &mut Client) -> [String; 2] {
         [15495, 3300].map(|slot| client.run(&format!("CLUSTER COUNTKEYSINSLOT {slot}")))
     }
@@ -294,7 +295,7 @@ mod tests {
         client.is("DBSIZE", ":1").is("CLUSTER COUNTKEYSINSLOT 15495", ":0").is("GET b", "1");
     }
 
-    /// The keys may go before all clients that wait for them have been looked through.
+    /// The keys may be removed before all clients that wait for them have been looked through.
     #[test]
     fn a_client_that_waits_for_a_key_hears_of_its_slots_loss_and_not_of_the_keys_end() {
         let mut client = Client::new();

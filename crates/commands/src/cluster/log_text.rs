@@ -1,4 +1,4 @@
-//! The change log's text, a command at a time, for those who look for commands about some slots.
+//! The change log's text, a command at a time, for readers that look for commands about some slots.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
@@ -9,7 +9,7 @@ use engine::stats::slot_traffic::SlotUse;
 use resp::number::parse_i64;
 use std::ops::Range;
 
-/// The commands of a text, and where they lie.
+/// Returns the commands of a text, and their places.
 pub(super) fn commands_of(text: &[u8]) -> impl Iterator<Item = (Args<'_>, Range<usize>)> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -20,7 +20,7 @@ pub(super) fn commands_of(text: &[u8]) -> impl Iterator<Item = (Args<'_>, Range<
     })
 }
 
-/// So many replicas get this text: its bytes are counted for the slots of its commands.
+/// Counts the bytes of a text that this many replicas get, for the slots of its commands.
 pub fn count_sent(engine: &Engine, text: &[u8], replicas: usize) {
     for (args, range) in commands_of(text) {
         let Some(entry) = accepted(&args) else { continue };
@@ -31,7 +31,7 @@ pub fn count_sent(engine: &Engine, text: &[u8], replicas: usize) {
     }
 }
 
-/// The command that a text begins with, and its length.
+/// Returns the command that a text begins with, and its length.
 fn command(text: &[u8]) -> Option<(Args<'_>, usize)> {
     let (count, mut at) = number(text, 0, b'*')?;
     let mut args = Vec::with_capacity(count.min(64));
@@ -43,7 +43,7 @@ fn command(text: &[u8]) -> Option<(Args<'_>, usize)> {
     Some((args.into_iter().collect(), at))
 }
 
-/// The number behind a sign, and where its line ends.
+/// Returns the number behind a sign, and the end of its line.
 fn number(text: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
     let line = text.get(at..)?.strip_prefix(&[sign])?;
     let len = line.iter().position(|byte| *byte == b'\r')?;

@@ -1,7 +1,7 @@
 //! Commands of the change log about keys in some slots.
 //!
-//! In a cluster a command has keys of one slot; one that has others', too, ends the migration. One without keys
-//! concerns no slot: a command that empties databases ends a migration instead.
+//! In a cluster a command has keys of one slot; a command with keys of other slots, too, ends the migration. A command
+//! without keys concerns no slot: one that empties databases ends a migration instead.
 
 use crate::cluster::log_text::commands_of;
 use crate::core::args::Args;
@@ -14,35 +14,35 @@ use engine::propagation::change_log::{Readers, RecordHead};
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
 use std::ops::Range;
 
-/// Some keys of a command are of slots that move, others are not.
+/// Some keys of a command belong to slots that move, others do not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Divided;
 
-/// Puts what concerns some slots on its way to the node that they go to.
+/// Selects the commands about some slots for the node that receives these.
 pub struct MigrationFilter {
     slots: SlotSet,
-    /// The database that the other node is in; None: not known.
+    /// Database that the other node has selected; None: not known.
     db: Option<u32>,
-    /// What was found in a record.
+    /// Commands that were found in a record.
     found: Vec<(u32, Range<usize>)>,
 }
 
 impl MigrationFilter {
-    /// For these slots.
+    /// Returns a filter for these slots.
     pub fn new(slots: SlotSet) -> MigrationFilter {
         MigrationFilter { slots, db: None, found: Vec::new() }
     }
 
-    /// These slots.
+    /// Returns these slots.
     pub fn slots(&self) -> &SlotSet {
         &self.slots
     }
 
-    /// Appends what concerns the slots of some records of one kind, or of a group, which stays one.
+    /// Appends the commands about the slots from some records of one kind, or from a group, which stays one.
     ///
     /// # Errors
-    /// A command has keys of these slots and of others: it cannot be told to the other node, whose keys are not what
-    /// they should be then.
+    /// `Divided`: a command has keys of these slots and of others. It cannot be sent to the other node, which lacks its
+    /// change then.
     pub fn put(&mut self, head: RecordHead, text: &[u8], out: &mut Vec<u8>) -> Result<(), Divided> {
         if head.readers == Readers::Replicas {
             return Ok(());
@@ -63,7 +63,7 @@ impl MigrationFilter {
         Ok(())
     }
 
-    /// Which commands of a text that begins in a database concern the slots. Answers how many.
+    /// Finds the commands about the slots in a text that begins in a database. Returns their number.
     fn find(&mut self, mut db: u32, text: &[u8]) -> Result<usize, Divided> {
         let mut count = 0;
         for (args, range) in commands_of(text) {
@@ -81,7 +81,7 @@ impl MigrationFilter {
         Ok(count)
     }
 
-    /// Whether all keys of a command are of the slots; none is without keys.
+    /// Whether all keys of a command belong to the slots; false for a command without keys.
     fn concerns(&self, command: &'static Command, args: &Args<'_>) -> Result<bool, Divided> {
         let keys = key_spec::routed_by(command, args).into_iter().filter_map(|(index, _)| args.get(index));
         let (mut inside, mut outside) = (false, false);

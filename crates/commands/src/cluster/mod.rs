@@ -1,8 +1,8 @@
-//! What a cluster's clients send to every server: READONLY, READWRITE, ASKING, and what they ask CLUSTER at first.
+//! Commands of a cluster: READONLY, READWRITE and ASKING, which its clients send to every server, and CLUSTER.
 //!
-//! A server that is no part of a cluster, and no replica, answers reads and writes whatever a connection says here. It
-//! remembers the word and shows it in CLIENT LIST, as Valkey does; tools send READONLY before they walk a keyspace. To
-//! CLUSTER it says in Valkey's words that it is alone, by which client libraries know to go on without a cluster.
+//! A server that is no part of a cluster, and no replica, answers reads and writes after any of the three. It remembers
+//! the mode and shows it in CLIENT LIST, as Valkey does; tools send READONLY before they walk a keyspace. It answers
+//! CLUSTER in Valkey's words for a server without a cluster, from which client libraries know to do without one.
 
 use crate::core::args::Args;
 use crate::core::command::{
@@ -37,7 +37,7 @@ pub(crate) use slots_word::SlotsWord;
 const ASKED_OF_A_CLUSTER: Command =
     Command { group: Group::Cluster, arity: 2, flags: LOADING.and(STALE), complexity: "O(1)", ..Command::DEFAULT };
 
-/// What a cluster's clients, operators and nodes ask.
+/// Commands of a cluster's clients, operators and nodes.
 pub const COMMANDS: &[Command] = &[
     Command {
         name: "asking",
@@ -469,7 +469,7 @@ fn asking(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The one question that needs no cluster.
+/// Answers the one question that needs no cluster.
 fn key_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.int(i64::from(slot_of(&args[2])));
     Ok(())

@@ -1,4 +1,4 @@
-//! What a node wants done about keys and roles: by a thread that may wait for locks.
+//! A node's tasks about keys and roles: a thread that may wait for locks runs them.
 
 use super::keys_in_slot::SlotRemoval;
 use super::slots_word::SlotsWord;
@@ -19,7 +19,7 @@ use resp::Reply;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Clients that wait for keys which are elsewhere now, or nowhere, are told so.
+/// Ends the waits of clients for keys that belong to another node now, or to none.
 pub fn end_waits(engine: &Engine) {
     let map = engine.cluster().map();
     for client in engine.clients().all() {
@@ -34,10 +34,10 @@ pub fn end_waits(engine: &Engine) {
     }
 }
 
-/// Between two looks at what is to be waited for.
+/// Time between two looks at the condition that a task waits for.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// This server follows that one from now on. `anew`: it has nothing of that one's history.
+/// Makes this server follow that one from now on. `anew`: it has nothing of that one's history.
 pub fn follow(engine: &Engine, ip: &str, port: u16, anew: bool, now: Now) {
     let address = PrimaryAddress { host: ip.as_bytes().to_vec(), port };
     let status = engine.replication();
@@ -65,14 +65,14 @@ pub fn follow(engine: &Engine, ip: &str, port: u16, anew: bool, now: Now) {
     }
 }
 
-/// This server follows nobody from now on.
+/// Makes this server a primary from now on.
 pub fn lead(engine: &Engine) {
     while engine.replication().is_replica() && !follow::follow(engine, None, Waits::Keep) {
         std::thread::sleep(LOOK);
     }
 }
 
-/// Those of these slots that have keys.
+/// Returns the slots among these that have keys.
 pub fn populated(engine: &Engine, slots: &SlotSet) -> SlotSet {
     let mut found = SlotSet::none();
     for (slot, _) in engine.slot_counts().in_all(0..SLOTS).iter().enumerate().filter(|(_, keys)| **keys > 0) {
@@ -83,7 +83,7 @@ pub fn populated(engine: &Engine, slots: &SlotSet) -> SlotSet {
     found
 }
 
-/// A command of the node's own, which nobody has to admit.
+/// Runs a command of the node itself, which needs no admission.
 fn run(engine: &Engine, words: &[&[u8]], now: Now) {
     let (mut session, mut args, mut reply) =
         (Session::replay(), words.iter().copied().collect::<Args<'_>>(), Reply::default());
@@ -94,12 +94,12 @@ fn run(engine: &Engine, words: &[&[u8]], now: Now) {
     }
 }
 
-/// All keys go.
+/// Removes all keys.
 pub fn flush_all(engine: &Engine, now: Now) {
     run(engine, &[b"FLUSHALL", b"ASYNC"], now);
 }
 
-/// Tells replicas of slots, in order with what is written.
+/// Sends a word about slots to replicas, in order with the writes.
 fn tell_replicas(engine: &Engine, word: &SlotsWord, now: Now) {
     let text = word.to_text();
     let told = dispatch::internal(engine, now, |cx| {
@@ -109,15 +109,15 @@ fn tell_replicas(engine: &Engine, word: &SlotsWord, now: Now) {
     debug_assert!(told.is_ok(), "nothing in it fails");
 }
 
-/// Replicas answer reads of these slots again.
+/// Lets replicas answer reads of these slots again.
 pub fn tell_of_gain(engine: &Engine, slots: SlotSet, now: Now) {
     if !engine.replication().is_replica() {
         tell_replicas(engine, &SlotsWord::Came(slots), now);
     }
 }
 
-/// Keys of these slots go, once no command runs that was admitted while they were this node's. A replica's go when its
-/// primary's do. `node`: what the log calls this one.
+/// Removes the keys of these slots, once no command runs that was admitted while this node owned them. A replica
+/// removes its keys when its primary does. `node`: name of this node in the log.
 pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     let is_replica = || engine.replication().is_replica();
     if is_replica() {
@@ -144,8 +144,8 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     }
 }
 
-/// Writes wait until a replica has taken over, or has not. When this returns nothing is written any more, and all that
-/// was is part of the stream.
+/// Holds writes until a replica has taken over, or has not. When this returns no command writes any more, and all
+/// writes are part of the stream.
 pub fn pause_writes(engine: &Engine) {
     engine.hold_writes(Hold::Failover);
     engine.host().pause_changed();
@@ -157,7 +157,7 @@ pub fn pause_writes(engine: &Engine) {
     }
 }
 
-/// They go on.
+/// Resumes writes.
 pub fn resume_writes(engine: &Engine) {
     engine.release_writes(Hold::Failover);
     engine.host().pause_changed();

@@ -1,7 +1,7 @@
-//! MIGRATESLOTS, CANCELSLOTMIGRATIONS, GETSLOTMIGRATIONS, and SYNCSLOTS, by which nodes talk about slots that move.
+//! MIGRATESLOTS, CANCELSLOTMIGRATIONS, GETSLOTMIGRATIONS, and SYNCSLOTS, by which nodes negotiate slots that move.
 //!
-//! What all of that leads to is the node's ([`cluster::migration`]). A client that says SYNCSLOTS ESTABLISH becomes the
-//! source of slots: its connection leaves the worker, and a thread that serves these takes what comes.
+//! The node ([`cluster::migration`]) decides the effect of each. A client that sends SYNCSLOTS ESTABLISH becomes the
+//! source of slots: its connection leaves the worker, and a thread that serves these reads from it.
 
 use super::bus_desk::{ask, must_be_clustered, tell, visit};
 use super::bus_orders::by;
@@ -85,7 +85,7 @@ pub(super) fn sync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
     match &*args[2].to_ascii_lowercase() {
         b"establish" => establish(cx, args),
         b"finish" => finish(cx, args),
-        // What the source says to its target comes to that one's replicas, too.
+        // A word from the source to its target reaches the target's replicas, too.
         _ if cx.session.asker == Asker::Primary => Ok(()),
         _ => match SyncWord::parse(&args[2]) {
             Some(SyncWord::Capa) => Ok(()),
@@ -98,7 +98,7 @@ pub(super) fn sync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
     }
 }
 
-/// What a replica was told, its own log is to have.
+/// Records in a replica's own log a word that its primary has sent.
 fn record(cx: &Context<'_>, args: &Args<'_>) {
     if cx.session.asker == Asker::Primary {
         cx.engine.record_apart(args.iter());

@@ -1,4 +1,4 @@
-//! CLUSTER SETSLOT: replicas have it before it is carried out, so that a replica that takes over knows of it.
+//! CLUSTER SETSLOT: replicas get it before it is run, so that a replica that takes over has it.
 
 use super::bus_desk::{must_be_clustered, order, visit};
 use super::keys_in_slot::{has_keys_in, slot_at};
@@ -12,7 +12,7 @@ use engine::{Error, Word};
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
-/// How long replicas are waited for, unless the client says otherwise.
+/// Time limit of the wait for replicas, unless the client sets one.
 const PATIENCE_MS: i64 = 2000;
 
 pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -39,7 +39,7 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
     order(cx, args, |bus, now| bus.set_slot(slot, action, has_keys, from_primary, now))
 }
 
-/// Until when replicas are waited for; None: for good.
+/// Returns the end of the wait for replicas; None: the wait has no end.
 fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<SteadyMs>, Error> {
     match args.len() - options {
         0 => Ok(Some(cx.steady_now().after(PATIENCE_MS))),
@@ -49,8 +49,8 @@ fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<
     }
 }
 
-/// Sends the order to replicas, if one is there that takes it. True: the client waits, and the command runs again when
-/// as many have it as there are of those.
+/// Sends the order to replicas, if there is one that accepts it. True: the client waits, and the command runs again
+/// when all of these have the order.
 fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<SteadyMs>) -> bool {
     let status = cx.engine.replication();
     let takes = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.takes_slot_orders();

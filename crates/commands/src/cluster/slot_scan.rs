@@ -1,9 +1,9 @@
 //! CLUSTERSCAN: SCAN over a cluster, from node to node.
 //!
-//! A cursor is `place-{tag}-position`. The tag has the slot that comes next, so that a client sends the call to its
-//! owner; `place` says whose position it is, since another node's order is another, and is `0` where a node has only
-//! named the next slot. A call goes through the slots from there on that have the same owner. It ends where the call
-//! before has: a position is one of these slots only, and `place` says which was the last of them, too.
+//! A cursor is `place-{tag}-position`. The tag has the slot that is scanned next, so that a client sends the call to
+//! its owner; `place` identifies the node of the position, since each node has its own order, and is `0` where a node
+//! has only named the next slot. A call walks the slots from there on that have the same owner. It stops where the call
+//! before has stopped: a position belongs to these slots only, and `place` has the last of them, too.
 
 use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
@@ -21,10 +21,10 @@ use std::sync::LazyLock;
 /// The last slot.
 const LAST: u16 = (SLOTS - 1) as u16;
 
-/// What tags are made of, in the order in which they are tried.
+/// Letters of tags, in the order in which they are tried.
 const LETTERS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// For each slot the shortest word that has it, and of these the first.
+/// For each slot the shortest word that hashes to it, and among these the first.
 static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut tags = vec![String::new(); SLOTS];
     let mut words = vec![String::new()];
@@ -41,18 +41,18 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     tags
 });
 
-/// The cursor that a slot is begun with, at whatever node.
+/// Returns the cursor that begins a slot, at any node.
 fn beginning(slot: u16) -> String {
     format!("0-{{{}}}-0", TAGS[usize::from(slot)])
 }
 
-/// Six digits that say in which order this node keeps its keys.
+/// Returns six digits that identify the order in which this node keeps its keys.
 fn fingerprint(keyspace: &Keyspace) -> String {
-    // Few bits of a hash: they tell whether its seed is the same, and no more of it.
+    // The digits are few bits of a hash: they show whether its seed is the same, and no more of it.
     format!("{:06x}", keyspace.hasher().local_of(b"fingerprint") >> 32 & 0xFF_FFFF)
 }
 
-/// The slot of a cursor, and if it is this node's the last slot with it and the position in these.
+/// Returns the slot of a cursor, and if it is this node's the last slot with it and the position in these.
 fn parse(cursor: &[u8], fingerprint: &str) -> Option<(u16, u16, u64)> {
     let mut parts = cursor.splitn(3, |byte| *byte == b'-');
     let (place, tag, position) = (parts.next()?, parts.next()?, parts.next()?);
@@ -66,20 +66,20 @@ fn parse(cursor: &[u8], fingerprint: &str) -> Option<(u16, u16, u64)> {
     })
 }
 
-/// Whether all of these slots are this node's.
+/// Whether this node owns all of these slots.
 fn are_own(engine: &Engine, slots: &RangeInclusive<u16>) -> bool {
     let map = engine.cluster().map();
     slots.clone().all(|slot| map.is_own(slot))
 }
 
-/// The last of the slots from this one on that have the same owner.
+/// Returns the last of the slots from this one on that have the same owner.
 fn last_of_owner(engine: &Engine, slot: u16) -> u16 {
     let map = engine.cluster().map();
     let owner_of = |slot: u16| map.owners.get(usize::from(slot)).copied().flatten();
     (slot..LAST).find(|last| owner_of(*last + 1) != owner_of(slot)).unwrap_or(LAST)
 }
 
-/// One call under way.
+/// One call.
 struct SlotScan {
     walk: KeyWalk,
     filter: Filter,
@@ -87,11 +87,11 @@ struct SlotScan {
     left: usize,
     names: Vec<Vec<u8>>,
     slots: RangeInclusive<u16>,
-    /// The scan goes on with the slot after these.
+    /// The scan continues with the slot after these.
     goes_on: bool,
-    /// The cursor of the call.
+    /// Cursor of the call.
     cursor: Vec<u8>,
-    /// The slots were this node's when the call began.
+    /// The node owned the slots when the call began.
     were_own: bool,
 }
 
@@ -105,7 +105,7 @@ impl SlotScan {
             return Ok(false);
         }
         let cursor = match used {
-            // Keys of a slot that has left since may have gone before they were seen.
+            // Keys of a slot that has left since may have been removed before they were seen.
             _ if self.were_own && !are_own(cx.engine, &self.slots) => {
                 String::from_utf8_lossy(&self.cursor).into_owned()
             }
@@ -135,7 +135,7 @@ impl Piecewise for SlotScan {
     }
 }
 
-/// The words after the cursor, without SLOT, and what that says.
+/// Returns the words after the cursor without SLOT, and the slot behind that.
 fn split_slot<'a>(args: &'a Args<'_>) -> Result<(Args<'a>, Option<u16>), Error> {
     let (mut others, mut slot, mut at) = (Vec::new(), None, 0);
     while at < args.len() {
@@ -147,7 +147,7 @@ fn split_slot<'a>(args: &'a Args<'_>) -> Result<(Args<'a>, Option<u16>), Error> 
             at += 1;
         } else {
             others.push(&args[at]);
-            // What MATCH is told may be this word, too.
+            // The pattern of MATCH may be this word, too.
             if at >= 2 && at + 1 < args.len() && ["match", "count", "type"].iter().any(|word| args.is(at, word)) {
                 at += 1;
                 others.push(&args[at]);
@@ -164,7 +164,7 @@ pub(super) fn cluster_scan(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<
     let (args, wanted) = split_slot(args)?;
     let words = ScanWords::parse(&args, 2, Scanned::Keys)?;
     let matched = words.pattern.and_then(slot_of_pattern);
-    // Then no slot has what is wanted.
+    // No slot is left if the pattern is about another slot than SLOT.
     let is_void = wanted.is_some() && matched.is_some() && wanted != matched;
     let named = |cursor: String, cx: &mut Context<'_>| {
         cx.reply.array(2);
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!([0, 1, 2, 9, 16383].map(|slot: usize| TAGS[slot].as_str()), ["06S", "Qi", "5L5", "ru", "6ZJ"]);
     }
 
-    /// A node's engine that has these slots of a cluster.
+    /// Returns a client of a node's engine that has these slots of a cluster.
     fn client(own: Range<usize>) -> Client {
         let client = Client::new();
         client.engine().persistence_status().set_clustered(true);
@@ -229,7 +229,7 @@ mod tests {
         client.engine().set_slot_map(SlotMap { is_up: true, serving: Some(0), owners, ..SlotMap::default() });
     }
 
-    /// The cursor of a reply, and the names.
+    /// Returns the cursor of a reply, and the names.
     fn call(client: &mut Client, cursor: &str, count: usize) -> (String, Vec<String>) {
         let reply = client.run(&format!("CLUSTERSCAN {cursor} COUNT {count}"));
         let words = reply.split(['[', ']', ',', ' ', '"']).filter(|word| !word.is_empty());
@@ -246,7 +246,7 @@ mod tests {
         }
         let (mut cursor, mut found) = call(&mut client, &beginning(7), 200);
         assert!((1..300).contains(&found.len()), "the walk is in the middle: {}", found.len());
-        // The next slot comes, with keys at all places of the shard.
+        // The next slot has keys at all places of the shard.
         set_own(&client, 0..9);
         for number in 0..300 {
             client.run(&format!("SET {} v", key(8, number)));

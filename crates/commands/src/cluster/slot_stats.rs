@@ -1,4 +1,4 @@
-//! CLUSTER SLOT-STATS: how much there is in each slot of this node, and what its commands take.
+//! CLUSTER SLOT-STATS: the number of keys in each slot of this node, and the resources that its commands use.
 
 use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
@@ -10,7 +10,7 @@ use engine::{Engine, Error, Word};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
-/// What slots are told by.
+/// Metric of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metric {
     KeyCount,
@@ -42,9 +42,9 @@ impl Metric {
     }
 }
 
-/// In which order slots are told, and how many.
+/// Order of the reported slots, and their number.
 struct SlotOrder {
-    /// None: by their numbers.
+    /// Metric of the order. None: by their numbers.
     by: Option<Metric>,
     descends: bool,
     limit: usize,
@@ -55,9 +55,9 @@ struct KeyCounts {
     slots: RangeInclusive<u16>,
     order: SlotOrder,
     counts: Vec<u64>,
-    /// The slot that is counted next.
+    /// Slot that is counted next.
     next: usize,
-    /// Is set when replicas were sent all that was written before: it counts, too.
+    /// Set when replicas were sent all earlier writes, whose bytes count, too.
     framed: Arc<OnceLock<u64>>,
 }
 
@@ -136,7 +136,7 @@ pub(super) fn slot_stats(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
     Ok(())
 }
 
-/// The words after ORDERBY.
+/// Returns the order of the words after ORDERBY.
 fn order(engine: &Engine, args: &Args<'_>) -> Result<SlotOrder, Error> {
     let is_counted = |metric: &Metric| *metric == Metric::KeyCount || engine.slot_traffic().is_on();
     let by = Metric::named(args, 3).filter(is_counted).ok_or(Error::SlotStatsMetric)?;

@@ -1,13 +1,13 @@
-//! Words of a primary to its replicas about slots, in the stream, so that they come in order with its keys.
+//! Words of a primary to its replicas about slots, in the stream, so that they arrive in order with its keys.
 //!
 //! ```text
 //!   primary:  new map in force - "slots left 7-9" - UNLINK of their keys . . . . "slots came 7-9"
 //!   replica:                     reads are sent on from here on                  and are answered again
 //! ```
 //!
-//! A replica may hear from the bus a good while later that its primary has lost slots. By then their keys may be gone
+//! A replica may learn from the bus a good while later that its primary has lost slots. By then their keys may be gone
 //! here, and a client that reads from replicas would find nothing. A word is the argument of a PING, which other
-//! servers pass over.
+//! servers ignore.
 
 use cluster::slot_set::SlotSet;
 use engine::Engine;
@@ -20,9 +20,9 @@ const CAME: &str = "slots came ";
 /// See the module's documentation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SlotsWord {
-    /// Their keys go from here on.
+    /// Their keys are removed from here on.
     Left(SlotSet),
-    /// Their keys have come.
+    /// Their keys have arrived.
     Came(SlotSet),
 }
 
@@ -48,7 +48,7 @@ impl SlotsWord {
         format!("{kind}{}", ranges.collect::<Vec<_>>().join(","))
     }
 
-    /// Has reads admitted by it on a replica from now on.
+    /// Makes a replica admit reads by the word from now on.
     pub fn take(&self, engine: &Engine) {
         match self {
             SlotsWord::Left(slots) => engine.change_left_slots(|left| *left = left.union(slots)),

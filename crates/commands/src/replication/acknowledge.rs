@@ -1,4 +1,5 @@
-//! CLIENT ACKNOWLEDGE, and who asks for acknowledged writes at all: replies wait until replicas have what they tell of.
+//! CLIENT ACKNOWLEDGE, and acknowledged writes by configuration: replies wait until replicas have the changes behind
+//! them.
 
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow, Piecewise};
@@ -54,7 +55,7 @@ impl Piecewise for LogBegins {
 pub(crate) fn strike(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let status = cx.engine.replication();
     let acknowledgement = &status.acknowledgement;
-    // A server that may lack what the member has must not go on without it.
+    // A server that may lack the member's writes must not run without the member.
     if status.is_replica() || acknowledgement.state() == "unconfirmed" {
         return Err(Error::StrikeUnconfirmed);
     }
@@ -75,7 +76,7 @@ pub(crate) fn configure(engine: &Engine, replicas: i64) {
     }
 }
 
-/// Before there are clients: whether the configuration asks.
+/// Requests acknowledged writes at the start, before there are clients, if the configuration does.
 pub fn begin(engine: &Engine) {
     configure(engine, engine.config().snapshot().int(Directive::MIN_REPLICAS_TO_ACKNOWLEDGE));
 }

@@ -1,7 +1,8 @@
-//! Applying a primary's stream: its bytes go through the one path of batches, with look-ahead, and replies go nowhere.
+//! Applying a primary's stream: its bytes take the one path of batches, with look-ahead, and replies are dropped.
 //!
 //! Nothing here waits. A command that cannot run now, because a script has a lock for long or there is a pause, is left
-//! for the next call. How far the stream is applied is told to the byte, so that it can be gone on with anywhere.
+//! for the next call. The position up to which the stream is applied is known to the byte, so that another connection
+//! can resume it anywhere.
 
 use crate::batch::Batch;
 use crate::batch::command_cache::CommandCache;
@@ -24,39 +25,40 @@ use replication::units::{Unit, Units};
 use resp::{Protocol, Reply, RequestLimits, Span};
 use std::sync::Arc;
 
-/// What a call came to.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// Bytes that need not come again.
+    /// Bytes that need not be sent again.
     pub taken: usize,
-    /// Bytes of those, and of earlier calls, whose transaction has not run.
+    /// Bytes of these, and of earlier calls, whose transaction has not run.
     pub open: usize,
-    /// What comes next cannot run now.
+    /// The next command cannot run now.
     pub is_stuck: bool,
 }
 
-/// The stream is no stream of commands.
+/// The bytes are no stream of commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoCommands;
 
-/// The client that a primary is, with what its commands run with.
+/// The primary as a client, with the state that its commands run with.
 pub struct Applier {
     session: Session,
     batch: Batch<'static>,
     prefetcher: Prefetcher,
     command_cache: CommandCache,
     reply: Reply,
-    /// Bytes of the transaction that waits for its end.
+    /// Bytes of the transaction that waits for its EXEC.
     open: usize,
 }
 
 impl Applier {
-    /// Of the connection that `info` tells of, on the thread that counts as this worker, in database `db`.
+    /// Returns the applier of the connection that `info` describes, on the thread that counts as this worker, in
+    /// database `db`.
     pub fn new(info: Arc<ClientInfo>, worker: usize, db: u32) -> Applier {
         Applier::of(info, Asker::Primary, worker, db)
     }
 
-    /// The same of a server that this one does not follow, but obeys.
+    /// Returns the applier of a server that this one obeys without following it.
     pub fn of(info: Arc<ClientInfo>, asker: Asker, worker: usize, db: u32) -> Applier {
         let mut session = Session::obeyed(info, asker);
         (session.worker, session.db) = (worker, db);
@@ -71,25 +73,25 @@ impl Applier {
         }
     }
 
-    /// The database that is selected, outside of a transaction.
+    /// Returns the database that is selected, outside of a transaction.
     pub fn db(&self) -> u32 {
         self.session.db
     }
 
-    /// What comes next is meant for that database, outside of a transaction.
+    /// Selects the database of the next commands, outside of a transaction.
     pub fn select(&mut self, db: u32) {
         self.session.db = db;
     }
 
-    /// The log's length after its last write that was logged.
+    /// Returns the log's length after its last write that was logged.
     pub fn logged_at(&self) -> u64 {
         self.session.logged_at
     }
 
-    /// Runs what `bytes` begins with, whole commands; what has not been taken is to come again.
+    /// Runs the whole commands at the beginning of `bytes`; the caller passes the bytes that were not taken again.
     ///
     /// # Errors
-    /// What comes next is no command.
+    /// `NoCommands`: the bytes behind the last command are no command.
     pub fn apply(&mut self, engine: &Engine, bytes: &[u8], now: Now) -> Result<Applied, NoCommands> {
         let mut batch = std::mem::take(&mut self.batch).renewed();
         let (mut requests, mut offset) = (Requests::resp(), 0);
@@ -101,7 +103,7 @@ impl Applier {
             let mut source = RequestSource { engine, token: 0, db, limits, command_cache };
             let filled = batch.fill(&mut source, &mut requests, bytes, &mut offset);
             if matches!(filled, Filled::Input { .. }) && offset < bytes.len() {
-                // Only whole commands come.
+                // The stream has whole commands only.
                 result = Err(NoCommands);
             }
             engine.metrics()[self.session.worker].set_clock(engine.host().nanos());
@@ -128,7 +130,8 @@ impl Applier {
         result.map(|()| Applied { taken, open: self.open, is_stuck })
     }
 
-    /// Of bytes that were taken while a transaction has not run: how many are its own, with those from before.
+    /// Returns how many bytes belong to the open transaction, of the bytes that were taken now and of those from
+    /// before.
     fn open_in(&self, taken: &[u8]) -> usize {
         match Units::default().next(taken) {
             Ok(Unit::Commands(whole) | Unit::GetAck(whole) | Unit::InSync(whole) | Unit::SyncSlots(whole)) => {
@@ -138,7 +141,7 @@ impl Applier {
         }
     }
 
-    /// Runs what `items` begins with. Returns how many are done with, and whether the next one cannot run now.
+    /// Runs the first of `items`. Returns how many are done, and whether the next one cannot run now.
     fn run_some(
         &mut self,
         engine: &Engine,
@@ -185,7 +188,7 @@ impl Applier {
         Ok((done, false))
     }
 
-    /// A primary waits for nothing, and its link does not end by what it sends.
+    /// Ends a wait at once: a primary waits for nothing, and its link does not end by a command.
     fn follow(&mut self, engine: &Engine, flow: Flow) {
         if let Flow::Wait(ticket) = flow
             && ticket.finish()
@@ -194,7 +197,7 @@ impl Applier {
         }
     }
 
-    /// The link has ended: a transaction that is not whole is none.
+    /// Drops an incomplete transaction when the link has ended.
     pub fn end(&mut self, engine: &Engine) {
         queued::forget(engine, &mut self.session);
         self.session.multi = None;
@@ -268,7 +271,7 @@ mod tests {
         let mut client = Client::new();
         client.is("CONFIG SET proto-max-bulk-len 1048576", "+OK");
         let (mut applier, now) = (applier(&mut client), client.now());
-        // The lines that real servers propagate for trimming with `~` and a LIMIT.
+        // Real servers propagate these lines for trimming with `~` and a LIMIT.
         let stream = bytes(&[
             "SELECT 0",
             "XADD a 7-0 f 1",

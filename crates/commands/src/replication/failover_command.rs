@@ -1,13 +1,13 @@
-//! FAILOVER: the server hands its role to one of its replicas, and what the threads that replicate do about it.
+//! FAILOVER: the server hands its role to one of its replicas; with the part of it that the threads of replication run.
 //!
 //! ```text
-//!   FAILOVER                        writes are held back from now on
-//!   who serves the replicas         all is framed; a replica has it       -> the server follows that one (watch)
-//!   who keeps the link              asks it to take over: PSYNC .. FAILOVER -> it has (answered), or not
-//!   writes go on                    and are refused by a replica, or run on a primary
+//!   FAILOVER                         writes are held from now on
+//!   thread that serves the replicas  all is framed; a replica has it       -> the server follows that one (watch)
+//!   thread that has the link         asks it to take over: PSYNC .. FAILOVER -> it has (answered), or not
+//!   writes resume                    and are refused by a replica, or run on a primary
 //! ```
 //!
-//! What is decided when is told in [`replication::failover_state`].
+//! [`replication::failover_state`] decides each step.
 
 use crate::core::args::Args;
 use crate::core::client_line::described;
@@ -90,7 +90,7 @@ fn parse(args: &Args<'_>, now: SteadyMs) -> Result<FailoverRequest, Error> {
             request.deadline = Some(now.0.saturating_add(timeout));
             at += 2;
         } else if args.is(at, "to") && left >= 2 && request.target.is_none() {
-            // No replica has a port that is none.
+            // No replica has a port outside of the range.
             let port = u16::try_from(args.int(at + 2)?).unwrap_or(0);
             request.target = Some(Target { host: args[at + 1].to_vec(), port });
             at += 3;
@@ -122,8 +122,8 @@ fn take_back(cx: &mut Context<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the guard of the failover and that under which the stream is applied. A transaction may have the latter and
-/// wait for the former: so the wait under that one is short, and it is released between two tries.
+/// Returns the guard of the failover and the guard under which the stream is applied. A transaction may hold the latter
+/// and wait for the former: so the wait for the latter is short, and the former is released between two tries.
 fn lock_both(engine: &Engine) -> (MutexGuard<'_, Failover>, MutexGuard<'_, ()>) {
     let status = engine.replication();
     loop {
@@ -135,8 +135,8 @@ fn lock_both(engine: &Engine) -> (MutexGuard<'_, Failover>, MutexGuard<'_, ()>) 
     }
 }
 
-/// Looks whether a replica is to take over. To be called by who serves the replicas; `is_quiet` and `synced` as in
-/// [`Failover::decide`]. `end_stream`: nothing more becomes part of the stream after it.
+/// Checks whether a replica is to take over. The thread that serves the replicas calls it; `is_quiet` and `synced` as
+/// in [`Failover::decide`]. `end_stream`: nothing is added to the stream after it.
 pub fn watch(
     engine: &Engine,
     now: SteadyMs,
@@ -160,7 +160,7 @@ pub fn watch(
     }
 }
 
-/// The server follows another one by now, though not because of a failover: there is none to wait for.
+/// Ends a failover that waits for a replica, as the server follows another server by now for a different reason.
 pub fn drop_waiting(engine: &Engine) {
     let mut failover = engine.replication().failover.lock();
     if failover.state() == FailoverState::WaitingForSync {
@@ -168,14 +168,14 @@ pub fn drop_waiting(engine: &Engine) {
     }
 }
 
-/// The replica that was asked to take over has answered; `refusal`: the error, if it was one.
+/// Handles the answer of the replica that was asked to take over; `refusal`: the error, if the answer was one.
 pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
     let is_awaited = |failover: &Failover| failover.state() == FailoverState::InProgress;
     if !is_awaited(&engine.replication().failover.lock()) {
         return;
     }
     let (mut failover, applying) = lock_both(engine);
-    // A client may have given it up meanwhile.
+    // A client may have aborted the failover meanwhile.
     if !is_awaited(&failover) {
         return;
     }
@@ -184,7 +184,7 @@ pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
         Outcome::TakenOver => {
             let holds = failover.let_writers_go();
             failover.end();
-            // Before writes go on: who waits is told where the keys are now.
+            // Clients that wait get the new address of their keys before writes resume.
             follow::end_waits(engine);
             if holds {
                 release(engine);
@@ -193,13 +193,13 @@ pub fn answered(engine: &Engine, refusal: Option<&[u8]>) {
     }
 }
 
-/// Its answer is lost with the connection.
+/// Records that its answer is lost with the connection.
 pub fn lost_answer(engine: &Engine) {
     engine.replication().failover.lock().lose_answer();
 }
 
-/// A connection to the replica has failed before it has answered. How long it takes until it does is not known: writers
-/// are told that this server is a replica.
+/// Handles a failed connection to a replica that has not answered. The answer may take any time: writers get the error
+/// that this server is a replica.
 pub fn missed_answer(engine: &Engine) {
     let mut failover = engine.replication().failover.lock();
     if failover.state() == FailoverState::InProgress && failover.let_writers_go() {
@@ -207,8 +207,8 @@ pub fn missed_answer(engine: &Engine) {
     }
 }
 
-/// Gives it up: the server is the primary, with a history of a new name if it was a replica for a while. `applying`:
-/// the right to change that.
+/// Aborts the failover: the server is the primary, with a history of a new name if it was a replica for a while.
+/// `applying`: the right to change the role.
 fn abort(engine: &Engine, failover: &mut Failover, applying: Option<&MutexGuard<'_, ()>>, reason: &str) {
     let whom = failover.target().map_or_else(|| "any replica".to_owned(), Target::to_string);
     engine.host().notice(&format!("FAILOVER to {whom} aborted: {reason}"));
@@ -227,9 +227,9 @@ fn release(engine: &Engine) {
     engine.host().pause_changed();
 }
 
-/// The primary wants this replica to take over (PSYNC .. FAILOVER), if it has the history that the primary has. `next`:
-/// the byte of it that the primary lacks. What comes before may still be on its way over the link, which the primary
-/// ends: the replica has all of it before it leads.
+/// Takes over on the primary's request (PSYNC .. FAILOVER), if this replica has the primary's history. `next`: the
+/// first byte of it that the primary lacks. Earlier bytes may still be on their way over the link, which the primary
+/// ends: the replica has all of them before it leads.
 pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8], next: i64) -> Result<(), Error> {
     let (engine, status) = (cx.engine, cx.engine.replication());
     let notice = || {

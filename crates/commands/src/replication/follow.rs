@@ -1,9 +1,10 @@
-//! Whom the server follows: the change from one primary to another, or to none, and what commands are admitted by then.
+//! The primary that the server follows: the change from one to another, or to none, and the admission of commands by
+//! then.
 //!
-//! Who changes it has the right to apply the primary's stream for the moment
+//! A thread that changes it holds the right to apply the primary's stream for the moment
 //! ([`applying`](engine::status::replication_status::ReplicationStatus::applying)), so that nothing of a former
-//! primary's is applied any more afterwards. A primary that becomes a replica first makes all that was written part of
-//! its stream ([`step_down`](crate::replication::step_down)).
+//! primary's is applied any more afterwards. A primary that becomes a replica first makes all writes part of its stream
+//! ([`step_down`](crate::replication::step_down)).
 
 use super::good_replicas;
 use crate::persistence::aof;
@@ -16,17 +17,17 @@ use replication::ids::{History, ReplicationId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What becomes of clients that wait for a primary's keys.
+/// Treatment of clients that wait for a primary's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// They are told that they wait in vain for a replica's.
+    /// Their waits end with an error: they would wait in vain for a replica's keys.
     End,
-    /// They go on waiting: whether the server stays a replica is to be seen.
+    /// Their waits continue: the server may not stay a replica.
     Keep,
 }
 
-/// The server follows this one from now on, or nobody. False: the stream is being applied, and it is to be tried again
-/// a little later. What was admitted before may still run when this returns.
+/// Makes the server follow this primary from now on, or none. False: the stream is being applied, and the caller
+/// retries a little later. Commands that were admitted before may still run when this returns.
 pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let Some(applying) = lock_soon(&engine.replication().applying) else { return false };
     let was = change(engine, &applying, primary);
@@ -35,11 +36,11 @@ pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Wa
     true
 }
 
-/// How long a thread that has no lock waits in the queue of the one under which the stream is applied: longer than
-/// savers have it, which take it in turn.
+/// Time that a thread without locks waits in the queue of the lock under which the stream is applied: longer than
+/// savers hold it, which take it in turn.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The same for a thread that holds no lock which others may wait for. False: the lock was not free for long.
+/// Like `follow`, for a thread that holds no lock which others may wait for. False: the lock was not free for long.
 pub(crate) fn follow_patiently(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let Some(applying) = engine.replication().applying.try_lock_for(PATIENCE) else { return false };
     let was = change(engine, &applying, primary);
@@ -48,7 +49,7 @@ pub(crate) fn follow_patiently(engine: &Engine, primary: Option<PrimaryAddress>,
     true
 }
 
-/// The same of a transaction that has the lock under which the stream is applied, and keeps it.
+/// Like `follow`, for a transaction that has the lock under which the stream is applied, and keeps it.
 pub(crate) fn follow_locked(
     engine: &Engine,
     applying: &MutexGuard<'_, ()>,
@@ -68,14 +69,14 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
     status.update_link(|link| {
         let was_up = link.state == LinkState::Connected || link.down_since.0 != 0;
         link.state = if primary.is_some() { LinkState::Connect } else { LinkState::None };
-        // What a primary has is of its own history.
+        // A primary's data is of its own history.
         if was.is_none() {
             (link.can_resume, link.stream_db) = (true, 0);
         }
         link.down_since = if was_up && was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
     });
     if was.is_some() && primary.is_none() {
-        // What it has of the former primary's history goes on by a name of its own.
+        // The data from the former primary's history continues under a name of its own.
         status.update_history(|history| history.shift(new_id(), status.offset()));
     }
     engine.set_following(primary.is_some());
@@ -84,7 +85,7 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
     was
 }
 
-/// Tells those who go by the role that it has changed.
+/// Informs all that depends on the role of the change.
 fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
     let status = engine.replication();
     if let Some(aof) = ::persistence::aof::of(engine) {
@@ -103,12 +104,12 @@ fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
     }
 }
 
-/// Sets what commands are admitted by after the server's role or its link has changed.
+/// Updates the admission of commands after the server's role or its link has changed.
 pub fn settle(engine: &Engine) {
     engine.config().settled(|config| refresh(engine, config));
 }
 
-/// Sets what commands are admitted by as the server's role, its link and these directives have it: under
+/// Updates the admission of commands by the server's role, its link and these directives: under
 /// [`settled`](engine::config::ConfigStore::settled), or while the configuration changes.
 pub(crate) fn refresh(engine: &Engine, config: &Config) {
     let status = engine.replication();
@@ -122,7 +123,8 @@ pub(crate) fn refresh(engine: &Engine, config: &Config) {
     reasons.set_stale(is_replica && !is_up && !config.flag(Directive::REPLICA_SERVE_STALE_DATA));
 }
 
-/// Before there are clients: follows the primary that the configuration names. Returns whether there is one.
+/// Follows the primary that the configuration names, at the start, before there are clients. Returns whether there is
+/// one.
 pub fn begin(engine: &Engine) -> bool {
     let config = engine.config().snapshot();
     let Some(Upstream { host, port }) = config.upstream() else { return false };
@@ -134,9 +136,8 @@ pub fn begin(engine: &Engine) -> bool {
     true
 }
 
-/// What was read when the server started is of this history, up to this offset: a replica goes on with it, and a
-/// primary
-/// by another name.
+/// Adopts the history, up to this offset, of the data that was read at the start: a replica resumes it, and a primary
+/// continues it under another name.
 pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
     let status = engine.replication();
     status.set_offset(offset);
@@ -152,9 +153,9 @@ pub fn adopt(engine: &Engine, (id, offset, db): (ReplicationId, u64, u32)) {
     }
 }
 
-/// Who waits for keys of a primary waits in vain for a replica's, but for those who only read from replicas. Clients
-/// that follow redirections are told where to wait, the others are told so and lose their connections. In a cluster it
-/// is the slots that say who waits where, and a change of these tells the clients.
+/// Ends waits for keys of a primary that is a replica now, except those of clients that only read from replicas.
+/// Clients that follow redirections get the place to wait, the others get an error and lose their connections. In a
+/// cluster the slots decide where a client waits, and a change of their owners ends its wait.
 pub(crate) fn end_waits(engine: &Engine) {
     if engine.is_clustered() {
         return;

@@ -3,17 +3,17 @@
 use engine::Engine;
 use engine::config::{Config, Directive};
 
-/// Whether writes depend on replicas: on how many there are, and on how long they have been silent.
+/// Whether writes depend on replicas: on their number, and on how long they have been silent.
 pub(crate) fn are_wanted(config: &Config) -> bool {
     config.int(Directive::MIN_REPLICAS_TO_WRITE) > 0 && config.int(Directive::MIN_REPLICAS_MAX_LAG) > 0
 }
 
-/// Replicas that were heard of lately.
+/// Returns the number of replicas that have sent something lately.
 pub(crate) fn count(engine: &Engine, config: &Config) -> usize {
     engine.replication().good_replicas(config.int(Directive::MIN_REPLICAS_MAX_LAG), engine.host().nanos().ms())
 }
 
-/// Writes are refused while there are too few, from about now on.
+/// Makes the server refuse writes from about now on while there are too few.
 pub fn refresh(engine: &Engine, config: &Config) {
     let wanted = config.int(Directive::MIN_REPLICAS_TO_WRITE);
     let is_short = are_wanted(config) && (count(engine, config) as i64) < wanted;

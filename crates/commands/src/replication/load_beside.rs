@@ -1,4 +1,4 @@
-//! A snapshot that is read beside the data set that is served, and takes its place as a whole.
+//! A snapshot that is read beside the served data set, and replaces it as a whole.
 //!
 //! ```text
 //!   snapshot -> tables beside --- exchanged under all locks -> served        memory: both, until the exchange
@@ -26,14 +26,14 @@ pub struct Beside<'e> {
     engine: &'e Engine,
     keyspace: Keyspace,
     libraries: Libraries,
-    /// What was read.
+    /// Result of the read.
     pub loaded: LoadedFile,
-    /// Clients are told until the end that something is being read.
+    /// Mark of the loading, for INFO and the admission of commands.
     _mark: LoadingMark<'e>,
 }
 
 impl Beside<'_> {
-    /// Puts it in the place of what is served.
+    /// Replaces the served data set.
     pub fn exchange(self) {
         let engine = self.engine;
         let now = Now { unix_us: engine.host().unix_us(UnixUs(0)) };
@@ -46,13 +46,13 @@ impl Beside<'_> {
             };
             dispatch::internal(engine, now, |cx| exchange_all(cx, new))
         };
-        // It fails only where a script has a lock for long.
+        // The attempt fails only where a script has a lock for long.
         while attempt().is_err() {}
         take_open_slots(engine, &self.loaded);
     }
 }
 
-/// While it is there INFO tells of the loading, and commands are admitted accordingly.
+/// While this exists INFO reports the loading, and commands are admitted accordingly.
 struct LoadingMark<'e> {
     status: &'e PersistenceStatus,
     serves: bool,
@@ -73,11 +73,11 @@ impl Drop for LoadingMark<'_> {
     }
 }
 
-/// Reads a snapshot that another server sends, beside what there is. `size`: bytes of it; 0 if that is not known.
+/// Reads a snapshot that another server sends, beside the data set. `size`: its bytes; 0 if they are not known.
 /// `serves`: clients may read the old data meanwhile, as it is of the same history.
 ///
 /// # Errors
-/// It cannot be read or is faulty. What there is stays.
+/// The snapshot cannot be read or is faulty. The data set stays.
 pub fn load_beside<'e>(
     engine: &'e Engine,
     reader: &mut dyn Read,
@@ -123,7 +123,7 @@ mod tests {
         let mut half = b"REDIS0011\xfe\x00\x00\x01a".as_slice();
         assert!(load_beside(client.engine(), &mut half, 0, true).is_err());
         client.is("GET k", "v").is("DBSIZE", ":1");
-        // No checksum behind the end.
+        // There is no checksum behind the end.
         let whole = b"REDIS0011\xfe\x00\x00\x01a\x01b\xff\0\0\0\0\0\0\0\0".as_slice();
         let mut other = client.beside();
         let beside = load_beside(client.engine(), &mut &*whole, 0, true).expect("a snapshot");

@@ -1,4 +1,4 @@
-//! The words that the change log has of commands, as `engine::propagation::logged_words` asks for them.
+//! Words of commands in the change log, as `engine::propagation::logged_words` asks for them.
 
 use crate::testing::Client;
 
@@ -15,7 +15,7 @@ const ENTRIES: &[&str] = &[
     "XACK s h 1-2",
 ];
 
-/// Commands before, the command whose effect is logged, and what the log has of it.
+/// Commands before, the command whose effect is logged, and its words in the log.
 const EFFECTS: &[(&[&str], &str, &[&str])] = &[
     (&["SET k a"], "SET k b IFEQ a", &["SET k b"]),
     (&["SET k a"], "SET k b IFNE x KEEPTTL", &["SET k b KEEPTTL"]),

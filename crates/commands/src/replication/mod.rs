@@ -1,8 +1,8 @@
-//! Commands about who follows whom, one file a group.
+//! Commands of replication, one file a group.
 //!
-//! In: requests of clients, and of servers at the other end of a link. Out: what the engine's
-//! [status](engine::status::replication_status) is to be, and connections that are handed to the threads that
-//! replicate. It opens no socket and frames no stream.
+//! In: requests of clients, and of servers at the other end of a link. Out: the new
+//! [status](engine::status::replication_status) of the engine, and connections that are handed to the threads that
+//! replicate. This room opens no socket and frames no stream.
 
 pub mod acknowledge;
 pub mod applier;
@@ -25,7 +25,7 @@ pub mod wait_replicas;
 
 use crate::core::command::Command;
 
-/// The commands of this room.
+/// Commands of this room.
 pub const COMMANDS: &[&[Command]] = &[
     failover_command::COMMANDS,
     psync::COMMANDS,

@@ -1,4 +1,4 @@
-//! PSYNC and SYNC: the connection becomes a replica's, and another thread's.
+//! PSYNC and SYNC: the connection becomes a replica's, and moves to another thread.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_MULTI, NO_SCRIPT};

@@ -1,4 +1,4 @@
-//! REPLCONF: what a server says of itself before it follows this one.
+//! REPLCONF: properties that a server declares before it follows this one.
 
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_SCRIPT, STALE, SYSTEM};
@@ -25,7 +25,7 @@ fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     for index in (1..args.len()).step_by(2) {
         if args.is(index, "ack") || args.is(index, "getack") {
-            // Only those are heard that are on a link, and these get no reply.
+            // These words count on a link only, and get no reply there.
             return Ok(());
         }
         if args.is(index, "set-cluster-node-id") {
@@ -44,7 +44,7 @@ fn replconf(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let config = cx.engine.config().snapshot();
         let mut dual_channel = config.flag(Directive::DUAL_CHANNEL_REPLICATION_ENABLED);
-        // Its snapshot goes to a socket, by whichever name a replica knows it.
+        // The snapshot goes to a socket, by either name that a replica has for it.
         if dual_channel && !config.flag(Directive::REPL_DISKLESS_SYNC) {
             dual_channel = false;
             if args.is(index + 1, "dual-channel") {

@@ -1,4 +1,4 @@
-//! REPLICAOF and SLAVEOF: whom the server follows.
+//! REPLICAOF and SLAVEOF: the primary that the server follows.
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
@@ -102,18 +102,18 @@ fn notice(primary: Option<&PrimaryAddress>, user: &str) -> String {
 /// Tries of a transaction to take the lock under which the stream is applied.
 const TRIES: u32 = 64;
 
-/// A replica is to follow another server, or nobody. Waits until nothing of the former primary's is being applied.
+/// Makes a replica follow another server, or none. Waits until nothing of the former primary's is being applied.
 struct Replicaof {
     primary: Option<PrimaryAddress>,
     user: String,
-    /// Tries of a transaction that are left.
+    /// Remaining tries of a transaction.
     tries: Option<u32>,
-    /// It has changed.
+    /// Wait for older commands, once the primary has changed.
     settle: Option<Settle>,
 }
 
 impl Replicaof {
-    /// False: the stream is being applied, and it is to be tried again.
+    /// Changes the primary. False: the stream is being applied, and the caller retries.
     ///
     /// A transaction without the lock began on a primary, and another client has made that a replica since. Its link
     /// may wait for the transaction's locks. So the wait for the link ends, and the other client's order is as good as

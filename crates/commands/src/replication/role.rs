@@ -1,4 +1,4 @@
-//! ROLE: whom the server follows, or who follows it.
+//! ROLE: the primary that the server follows, or its replicas.
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, LOADING, NO_SCRIPT, STALE};

@@ -1,4 +1,4 @@
-//! How a replica's snapshot is written.
+//! Options of a replica's snapshot.
 
 use crate::persistence::write_options;
 use engine::Engine;
@@ -8,14 +8,14 @@ use persistence::format::Family;
 use persistence::save::SaveOptions;
 use replication::follower::{Handshake, SnapshotVersion};
 
-/// What a replica gets that has said this of itself.
+/// Returns the options for a replica that has declared these properties.
 pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
     let config = engine.config().snapshot();
     let mut options = write_options::options(engine, &config, false);
     options.purpose = Purpose::Transfer;
     let is_redis = config.choice(Directive::RDB_VERSION_COMPAT) == "redis";
     options.style.family = match handshake.snapshot_version() {
-        // A backup: it is to be whole.
+        // The snapshot is a backup: it must be complete.
         SnapshotVersion::Oldest if handshake.is_backup() => options.style.family,
         SnapshotVersion::Oldest if is_redis => Family::Redis,
         SnapshotVersion::Oldest => Family::Common,
@@ -27,7 +27,8 @@ pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {
     options
 }
 
-/// Whether a replica that has said this of itself reads collections whose elements have expiries, written so.
+/// Whether a replica that has declared these properties reads collections whose elements have expiries, in the form of
+/// `options`.
 pub fn reads_element_expiries(handshake: &Handshake, options: &SaveOptions) -> bool {
     handshake.is_backup()
         || handshake.snapshot_version() == SnapshotVersion::Valkey

@@ -1,12 +1,12 @@
 //! A primary that begins to follow another server.
 //!
 //! ```text
-//!   writes are held back - all locks are passed - the log is framed to its end - the server follows - writes go on
+//!   writes are held - all locks are passed - the log is framed to its end - the server follows - writes resume
 //! ```
 //!
-//! So the history's offset is that of all that was ever written, and nothing is written that is in no history: former
-//! replicas, and the new primary, can go on from there. Who frames the log carries it out from the second step on,
-//! whatever becomes of the client that has asked.
+//! So the history's offset is that of all writes, and no write is in no history: former replicas, and the new primary,
+//! can resume from there. The thread that frames the log runs the order from the second step on, even if the client
+//! that gave it disconnects.
 
 use crate::core::admission::Settle;
 use crate::core::context::{Context, Piecewise};
@@ -19,10 +19,10 @@ use replication::failover_state::Target;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Gives the order, which is carried out soon.
+/// Gives the order, which is run soon.
 pub(crate) fn begin(cx: &mut Context<'_>, primary: Target) -> Arc<StepDown> {
     let is_quiet = cx.keys.reaches_all();
-    // A transaction may have it, which began on a replica that leads by now. The order is carried out under it.
+    // A transaction that began on a replica, which leads by now, may hold the lock. The order takes it.
     cx.applying = None;
     cx.engine.hold_writes(Hold::StepDown);
     if is_quiet {
@@ -35,9 +35,9 @@ pub(crate) fn begin(cx: &mut Context<'_>, primary: Target) -> Arc<StepDown> {
     order
 }
 
-/// Carries it out, when nobody writes any more and all that was written is part of the stream. Two clients may have
-/// asked for it: the later order finds a replica, and is as good as carried out right before the earlier one. (The
-/// replica's link may apply a stream already, and wait for the locks of the transaction that waits for the order.)
+/// Runs the order, when no thread writes any more and all writes are part of the stream. Two clients may have given
+/// one: the later order finds a replica, and is as good as run right before the earlier one. (The replica's link may
+/// apply a stream already, and wait for the locks of the transaction that waits for the order.)
 pub fn finish(engine: &Engine, order: &StepDown) {
     let Target { host, port } = order.primary.clone();
     let primary = PrimaryAddress { host, port };
@@ -47,19 +47,19 @@ pub fn finish(engine: &Engine, order: &StepDown) {
     order.set_done();
 }
 
-/// Between two looks at it.
+/// Time between two looks at the order.
 const LOOK: Duration = Duration::from_micros(50);
 
-/// Replies when it is done, and nothing runs any more that was admitted by a primary.
+/// Replies when the order is done, and no command runs any more that a primary has admitted.
 pub(crate) struct Await {
     order: Arc<StepDown>,
-    /// What the log says then.
+    /// Line for the log at that time.
     notice: Option<String>,
     settle: Settle,
 }
 
 impl Await {
-    /// `notice`: what the log says then.
+    /// Returns the wait for `order`. `notice`: line for the log at its end.
     pub fn new(order: Arc<StepDown>, notice: String) -> Await {
         Await { order, notice: Some(notice), settle: Settle::new() }
     }

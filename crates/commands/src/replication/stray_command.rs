@@ -1,20 +1,20 @@
-//! What a replica says on its link besides how far it is: that ends the link, and the log tells of it.
+//! Commands that a replica sends on its link besides its offset: one ends the link, and the log reports it.
 
 use crate::core::args::Args;
 use crate::core::command::{MAY_REPLICATE, READONLY, WRITE};
 use crate::core::command_table;
 
-/// A command that would be replied to, where nothing is.
+/// A command that would get a reply, on a link that has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrayCommand {
-    /// Its name, with the subcommand's.
+    /// Name of the command, with the subcommand's.
     pub name: String,
-    /// The error that it would get, as it looks at keys.
+    /// Error that it would get, as it accesses keys.
     pub error: Option<&'static str>,
 }
 
 impl StrayCommand {
-    /// That of these words; one at least.
+    /// Returns the command of these words; one at least.
     pub fn of(words: &[&[u8]]) -> StrayCommand {
         let args: Args<'_> = words.iter().copied().collect();
         match command_table::lookup(&args) {

@@ -1,12 +1,12 @@
-//! Waiting, for a moment, until the stream's offset counts what was written before: who was replied to a write and then
-//! asks how long the stream is finds the write in it.
+//! A short wait until the stream's offset counts earlier writes: a client that got the reply to a write and then asks
+//! for the stream's length finds the write in it.
 
 use crate::core::context::{Blocking, Context};
 use engine::Engine;
 use engine::keyspace::record::LogUser;
 use engine::time::Nanos;
 
-/// How long it waits at most, in nanoseconds, for a thread that cannot be had.
+/// Maximum of the wait, in nanoseconds, for a thread that does not get to run.
 const PATIENCE: u64 = 50_000_000;
 
 /// See the module's documentation.
@@ -16,7 +16,7 @@ pub(crate) struct StreamCatchUp {
 }
 
 impl StreamCatchUp {
-    /// None: there is nothing to wait for, or the command must not wait.
+    /// Begins the wait. None: there is nothing to wait for, or the command must not wait.
     pub fn begin(cx: &Context<'_>) -> Option<StreamCatchUp> {
         let engine = cx.engine;
         let log = engine.change_log().appended();
@@ -24,7 +24,7 @@ impl StreamCatchUp {
         (is_behind && cx.blocking == Blocking::Allowed).then(|| StreamCatchUp { log, began: engine.host().nanos() })
     }
 
-    /// Whether there is nothing to wait for any more.
+    /// Whether the wait has ended.
     pub fn is_done(&self, engine: &Engine) -> bool {
         engine.replication().counts(self.log) || engine.host().nanos().since(self.began) > PATIENCE
     }

@@ -1,4 +1,4 @@
-//! WAIT: until replicas have what the client has written.
+//! WAIT: until replicas have the client's writes.
 
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group};
@@ -11,7 +11,7 @@ use persistence::aof;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// The commands of this file.
+/// Commands of this file.
 pub const COMMANDS: &[Command] = &[Command {
     name: "wait",
     group: Group::Generic,
@@ -59,7 +59,7 @@ fn wait(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Looks again who has waited long enough for replicas: they have acknowledged more.
+/// Ends the waits that are satisfied, after replicas have acknowledged more.
 pub fn end_waits(engine: &Engine) {
     let status = engine.replication();
     if !status.has_waits() {
@@ -86,7 +86,7 @@ pub fn end_waits(engine: &Engine) {
     }
 }
 
-/// Whether the own log has this on the disk.
+/// Whether the server's own log has this on the disk.
 fn is_durable(engine: &Engine, offset: u64) -> bool {
     aof::of(engine).is_some_and(|aof| aof.state() == aof::State::On && aof.journal.synced() >= offset)
 }

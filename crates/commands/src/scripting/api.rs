@@ -1,4 +1,4 @@
-//! `redis.*` and `server.*`: what scripts ask the server.
+//! `redis.*` and `server.*`: the functions by which scripts reach the server.
 
 use super::current_run::{Answer, RUN, append};
 use super::debugger;
@@ -18,7 +18,7 @@ const REPL_ALL: i64 = REPL_AOF | REPL_REPLICA;
 
 const LOG_LEVELS: [(&str, i64); 4] = [("LOG_DEBUG", 0), ("LOG_VERBOSE", 1), ("LOG_NOTICE", 2), ("LOG_WARNING", 3)];
 
-/// The table that scripts know as `redis` and `server`. Fields are set in the order that other servers set them in.
+/// Returns the table that scripts know as `redis` and `server`. Fields are set in the order of other servers.
 pub(super) fn for_scripts(lua: &Lua) -> mlua::Result<Table> {
     let api = for_functions(lua)?;
     api.raw_set("breakpoint", native(lua, |_, _: MultiValue| Ok(debugger::ask()))?)?;
@@ -31,7 +31,7 @@ pub(super) fn for_scripts(lua: &Lua) -> mlua::Result<Table> {
     Ok(api)
 }
 
-/// The same for functions, which do without what is for scripts only.
+/// Returns the table for functions, which lacks the fields that are for scripts only.
 pub(super) fn for_functions(lua: &Lua) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     api.raw_set("call", native(lua, |lua, words: MultiValue| call(lua, &words, true))?)?;
@@ -59,7 +59,7 @@ pub(super) fn for_functions(lua: &Lua) -> mlua::Result<Table> {
     Ok(api)
 }
 
-/// What FUNCTION LOAD lets a library's text use, besides registering functions.
+/// Adds the fields that FUNCTION LOAD lets a library's text use, besides registering functions.
 pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
     api.raw_set("log", native(lua, log)?)?;
     for (name, level) in LOG_LEVELS {
@@ -72,7 +72,7 @@ pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
     api.raw_set("SERVER_NAME", "valkey")
 }
 
-/// `8.1.1` as 0x080101.
+/// Returns `8.1.1` as 0x080101.
 fn version_number(version: &str) -> i64 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i64>().unwrap_or_default())
 }
@@ -84,7 +84,7 @@ fn call(lua: &Lua, words: &MultiValue, raise: bool) -> mlua::Result<Answer> {
     RUN.with(|run| run.call(lua, words, raise))
 }
 
-/// The words of a value that is to be a string: one, as Lua converts it.
+/// Returns the one word, a string as Lua converts it.
 fn only_string(words: &MultiValue) -> Option<Vec<u8>> {
     match (words.len(), words.front()) {
         (1, Some(Value::String(text))) => Some(text.as_bytes().to_vec()),
@@ -119,7 +119,7 @@ fn sha1hex(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
     Ok(Value::String(lua.create_string(hex(&text))?))
 }
 
-/// SHA-1 in lower-case hexadecimal digits.
+/// Returns the SHA-1 in lower-case hexadecimal digits.
 pub(super) fn hex(text: &[u8]) -> engine::scripts::script_cache::Sha {
     let mut digits = [0; 40];
     for (index, byte) in Sha1::digest(text).iter().enumerate() {
@@ -158,7 +158,7 @@ fn setresp(lua: &Lua, words: MultiValue) -> mlua::Result<()> {
     let (1, Some(version)) = (words.len(), words.front()) else {
         return Err(refusal("server.setresp() requires one argument."));
     };
-    // What is behind the point is not looked at.
+    // The fraction is ignored.
     let protocol = match lua.coerce_number(version.clone())?.map(f64::trunc) {
         Some(2.0) => Protocol::Resp2,
         Some(3.0) => Protocol::Resp3,

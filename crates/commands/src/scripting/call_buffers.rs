@@ -1,11 +1,11 @@
-//! What a run's calls of commands need, and what is kept of it from run to run.
+//! Buffers for a run's calls of commands, which the next run reuses.
 
 use crate::core::command::CommandEntry;
 use mlua::{LuaString, Value};
 use resp::Span;
 use smallvec::SmallVec;
 
-/// The words of the command that a script calls, and commands that were called before.
+/// Words of the command that a script calls, and commands that were called before.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub bytes: Vec<u8>,
@@ -13,16 +13,16 @@ pub(super) struct Buffers {
     pub names: Names,
 }
 
-/// What names stand for that scripts have called commands by, by where Lua has them.
+/// Commands that scripts have called, by the place of their name in Lua.
 #[derive(Default)]
 pub(super) struct Names {
     known: SmallVec<[(usize, Named); 4]>,
-    /// The next to be replaced.
+    /// Entry that is replaced next.
     oldest: usize,
 }
 
 pub(super) struct Named {
-    /// While it is held here, no other string is where it is.
+    /// Keeps any other string from taking the place of this one.
     _name: LuaString,
     pub text: Box<[u8]>,
     pub entry: &'static CommandEntry,
@@ -51,11 +51,11 @@ impl Names {
 }
 
 impl Buffers {
-    /// More room than this is not kept from run to run, in bytes and words.
+    /// Limits above which buffers are not kept from run to run, in bytes and words.
     const BYTES_KEPT: usize = 16 << 10;
     const WORDS_KEPT: usize = 256;
 
-    /// Whether they are for the next run.
+    /// Whether the buffers are kept for the next run.
     pub fn is_spare(&self) -> bool {
         self.bytes.capacity() <= Buffers::BYTES_KEPT && self.spans.capacity() <= Buffers::WORDS_KEPT
     }

@@ -29,13 +29,13 @@ const DEPTH_MAX: usize = 300;
 /// Bytes of Lua's memory that a line of a reply takes besides its text.
 const ELEMENT: usize = 128;
 
-/// More bytes than a value takes that is no string.
+/// Bound of the bytes that a value takes that is no string.
 const SHORT: usize = 64;
 
 /// 2^63
 const TOO_LARGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// The number that an integer reply is; Lua knows doubles only.
+/// Returns the number of an integer reply; Lua knows doubles only.
 fn number(text: &[u8]) -> Value {
     Value::Number(resp::number::parse_i64(text).unwrap_or_default() as f64)
 }
@@ -48,7 +48,7 @@ pub(super) fn to_lua(lua: &Lua, bytes: &[u8]) -> mlua::Result<Value> {
     reader.value()
 }
 
-/// The text that a reply is, if that is all of it and not long.
+/// Returns the text of a reply that consists of one short text.
 pub(super) fn text_of(reply: &[u8]) -> Option<&str> {
     const SHORT: usize = 1 << 10;
     let (b'$', rest) = reply.split_first().filter(|_| reply.len() < SHORT).map(|(kind, rest)| (*kind, rest))? else {
@@ -163,7 +163,7 @@ impl<'b> Reader<'b> {
     }
 }
 
-/// Line ends would end the reply early.
+/// Replaces line ends, which would end the reply early.
 fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
         return text.into();
@@ -171,8 +171,8 @@ fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
     text.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect()
 }
 
-/// Writes what a script returned, which is not an error, and returns the errors that are part of it. `resp`: what it
-/// chose by `setresp`.
+/// Writes a script's return value, which is not an error, and returns the errors that are part of it. `resp` is the
+/// protocol that the script chose by `setresp`.
 ///
 /// # Errors
 /// There is not enough memory; a part was written.
@@ -190,13 +190,13 @@ struct Out<'r> {
     reply: &'r mut Reply,
     resp: Protocol,
     errors: Vec<ErrorTable>,
-    /// Up to which length there is room for it.
+    /// Length up to which there is room for it.
     room: usize,
-    /// No more is written since there was no room.
+    /// Error once there was no room; the rest is not written.
     refused: mlua::Result<()>,
 }
 
-/// A reply may have this length without asking for memory.
+/// Length that a reply may have without asking for memory.
 const FIRST_ROOM: usize = 64 << 10;
 
 impl Out<'_> {
@@ -230,7 +230,7 @@ fn write(out: &mut Out<'_>, value: &Value, depth: usize) {
             }
         }
         Value::Integer(number) => out.reply.int(*number),
-        // What C does with a number that is none, or too large for an integer.
+        // C converts NaN and numbers that are too large for an integer to this.
         Value::Number(number) if number.is_nan() || number.abs() >= TOO_LARGE => out.reply.int(i64::MIN),
         Value::Number(number) => out.reply.int(*number as i64),
         Value::Boolean(value) if out.resp == Protocol::Resp3 => out.reply.boolean(*value),

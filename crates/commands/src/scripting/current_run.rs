@@ -1,4 +1,4 @@
-//! What this thread runs, as the natives of its interpreter reach it: a script with its commands, or the text of a
+//! The work of this thread, as the natives of its interpreter reach it: a script with its commands, or the text of a
 //! library that is loaded.
 
 use super::lua_memory::{self, room_to_grow};
@@ -13,57 +13,57 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 scoped_thread_local! {
-    /// The run of the script that this thread executes.
+    /// Run of the script that this thread executes.
     pub(super) static mut RUN: for<'a> &'a mut (dyn Commands + 'a)
 }
 
 /// A command's reply as its script gets it: a text goes to Lua without a detour.
 pub(super) type Answer = Either<String, Value>;
 
-/// What a script asks of its run.
+/// Services of a run for its script.
 pub(super) trait Commands {
-    /// Runs a command. Its error is a value too, unless `raise` asks for a failure.
+    /// Runs a command. Returns its error as a value, too, unless `raise` asks for a failure.
     fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error>;
 
-    /// The protocol of the replies that the script sees.
+    /// Sets the protocol of the replies that the script sees.
     fn set_protocol(&mut self, protocol: Protocol);
 
     /// Whether its client's user may run this command.
     fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool;
 
-    /// Who gets what its commands change from the log.
+    /// Sets the readers of the log that receive the changes of its commands.
     fn set_logging(&mut self, readers: Option<Readers>);
 
-    /// A line for the server's log.
+    /// Writes a line to the server's log.
     fn log(&mut self, level: i64, line: &str);
 
-    /// Its error has been caught where the script began: nothing more has to be ended.
+    /// Records that the code which began the script has caught its error: nothing more has to be ended.
     fn is_over(&mut self);
 
-    /// The host's clock, and how long others are to wait silently, in nanoseconds.
+    /// Returns the host's clock, and how long others wait silently, in nanoseconds.
     fn clock(&self) -> (Nanos, u64);
 
-    /// Sends bytes to the script's client and waits for its next request; None when there will be none.
+    /// Sends bytes to the script's client and waits for its next request; returns None when there will be none.
     fn converse(&mut self, bytes: Vec<u8>) -> Option<Vec<Vec<u8>>>;
 
-    /// Whether it is to end, whatever its script catches.
+    /// Whether the script must end, whatever errors it catches.
     fn is_ending(&self) -> bool;
 
-    /// Looks at the clock and at who wants the script to end; an error ends it. Returns the nanoseconds since the last
+    /// Looks at the clock and for requests to end the script; an error ends it. Returns the nanoseconds since the last
     /// look.
     fn check_time(&mut self) -> Result<u64, mlua::Error>;
 }
 
-/// What a script's text or its runs have shown of the keys that it touches.
+/// Knowledge of the keys that a script touches, from its text or its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// It has not run to its end yet.
+    /// The script has not run to its end yet.
     Unknown,
-    /// Only keys that it was given, in its runs so far.
+    /// The script touched only keys that it was given, in its runs so far.
     Declared,
-    /// Only keys that it is given, as its text shows.
+    /// The script touches only keys that it is given, as its text shows.
     Confined,
-    /// Others too.
+    /// The script touches other keys too.
     Beyond,
 }
 
@@ -80,7 +80,7 @@ pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> mlua::Result<bool> {
         }
         Value::Integer(number) if number.unsigned_abs() > WHOLE_MAX => append_number(bytes, *number as f64),
         Value::Integer(number) => bytes.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes()),
-        // An integer, and a zero has no sign then.
+        // The number is an integer; a zero has no sign then.
         Value::Number(number) if *number == 0.0 => bytes.push(b'0'),
         Value::Number(number) => append_number(bytes, *number),
         _ => return Ok(false),
@@ -88,7 +88,7 @@ pub(super) fn append(bytes: &mut Vec<u8>, value: &Value) -> mlua::Result<bool> {
     Ok(true)
 }
 
-/// The highest whole number that all digits are written of.
+/// Highest whole number of which all digits are written.
 const WHOLE_MAX: u64 = 1 << 62;
 
 /// Appends a number as other servers write it for commands.
@@ -102,11 +102,11 @@ fn append_number(bytes: &mut Vec<u8>, number: f64) {
     bytes.extend_from_slice(&resp::double::format_by_digits(number));
 }
 
-/// How long the text of a library may run that a client sends.
+/// Time limit of the text of a library that a client sends.
 pub(super) const LOAD_TIMEOUT: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// Until when the text of the library that is being loaded may run. None: none is, or it may run for ever.
+    /// Deadline of the text of the library that is being loaded. None: no library is loaded, or it has no time limit.
     static LOAD_ENDS: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -123,12 +123,12 @@ pub(super) fn is_load_late() -> bool {
     LOAD_ENDS.get().is_some_and(|at| at < Instant::now())
 }
 
-/// Whether what runs is to end, whatever it catches.
+/// Whether the running code must end, whatever errors it catches.
 pub(super) fn is_ending() -> bool {
     lua_memory::is_short() || if RUN.is_set() { RUN.with(|run| run.is_ending()) } else { is_load_late() }
 }
 
-/// The error of what runs has been caught where that began: it need not be ended any more.
+/// Records that the error of the running code has been caught where the code began: it need not be ended any more.
 pub(super) fn error_caught() {
     lua_memory::end_shortage();
     if RUN.is_set() {

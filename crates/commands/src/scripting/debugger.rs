@@ -4,12 +4,12 @@
 //!   EVAL - stops before line 1 -> lines of text, as an array of simple strings
 //!   next request - a command of the debugger (step, break 3, print KEYS, redis get k) -> lines of text
 //!   ...
-//!   the script has ended -> "<endsession>" with what was left to say, the script's reply; the connection closes
+//!   the script has ended -> "<endsession>" with the rest of the lines, the script's reply; the connection closes
 //! ```
 //!
-//! The thread that the script has waits for its client, and with it all that need one of the script's locks: it is what
-//! the synchronous mode is known for. There is no process to fork, so there is no other mode. A client that has gone
-//! lets its script run to its end.
+//! The thread of the script waits for its client, and so does every command that needs one of the script's locks: the
+//! synchronous mode is known for this. There is no process to fork, so there is no other mode. A client that has
+//! disconnected lets its script run to its end.
 //!
 //! A message of one line is the same as Valkey's, which front ends look for.
 
@@ -33,7 +33,7 @@ const LOOK_EVERY: u32 = 100_000;
 const BREAKPOINTS_MAX: usize = 64;
 /// Lines before and after the current one in a list.
 const CONTEXT: usize = 5;
-/// Longer texts are cut, in bytes; and the least that a client can choose.
+/// Length in bytes above which texts are cut; and the least that a client can choose.
 const LIMIT: usize = 256;
 const LIMIT_MIN: usize = 60;
 
@@ -46,12 +46,12 @@ struct Debugger {
     asked: bool,
     /// The line that runs next.
     line: usize,
-    /// Longer texts are cut; 0: none.
+    /// Length above which texts are cut; 0: they are not cut.
     limit: usize,
     hinted: bool,
-    /// The client has gone.
+    /// The client has disconnected.
     alone: bool,
-    /// The host's clock when the script went on last.
+    /// The host's clock when the script resumed last.
     since: Nanos,
     said: Vec<Vec<u8>>,
 }
@@ -77,10 +77,10 @@ pub(super) fn begin(lua: &Lua, text: &[u8]) -> mlua::Result<()> {
 /// A clock that was never read.
 const RUN_CLOCK: Nanos = Nanos(u64::MAX);
 
-/// All that there is to say of a script that cannot run.
+/// Output of the debugger for a script that cannot run.
 pub(super) const NOTHING_TO_SAY: &[u8] = b"*1\r\n+<endsession>\r\n";
 
-/// Ends the session; returns what is to be sent before the script's reply.
+/// Ends the session; returns the bytes to send before the script's reply.
 pub(super) fn end() -> Vec<u8> {
     DEBUGGER.take().map_or_else(Vec::new, |mut debugger| {
         debugger.say(b"<endsession>");
@@ -88,7 +88,7 @@ pub(super) fn end() -> Vec<u8> {
     })
 }
 
-/// `server.breakpoint()`: whether there is a debugging client to stop for.
+/// `server.breakpoint()`: requests a stop. Returns whether a client debugs the script.
 pub(super) fn ask() -> bool {
     with(|debugger| debugger.asked = true).is_some()
 }
@@ -102,7 +102,7 @@ pub(super) fn show(lua: &Lua, words: &MultiValue) {
     });
 }
 
-/// A command that the script calls, if its client sees every step.
+/// Shows a command that the script calls, if its client sees every step.
 pub(super) fn note_command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) {
     const SHOWN: usize = 10;
     with(|debugger| {
@@ -121,7 +121,7 @@ pub(super) fn note_command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) {
     });
 }
 
-/// What it replied: RESP, or the text of why it did not run.
+/// Shows the reply of the command: RESP, or the text of the error for which it did not run.
 pub(super) fn note_reply(reply: Result<&[u8], &[u8]>) {
     with(|debugger| {
         if debugger.steps {
@@ -137,7 +137,7 @@ fn with<R>(work: impl FnOnce(&mut Debugger) -> R) -> Option<R> {
     DEBUGGER.with_borrow_mut(|debugger| debugger.as_mut().map(work))
 }
 
-/// Before a line, or after many instructions: stops where a stop is due.
+/// Stops where a stop is due; called before a line, or after many instructions.
 fn check_time(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     let _side = Side::rust();
     let counts = frame.event() == DebugEvent::Count;
@@ -153,14 +153,14 @@ fn check_time(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     Ok(VmState::Continue)
 }
 
-/// What a command of the debugger leads to.
+/// Effect of a command of the debugger on the script.
 enum Next {
     Stay,
     Go,
     Abort,
 }
 
-/// Does what the client says until the script is to go on.
+/// Runs the client's commands until the script resumes.
 fn converse(lua: &Lua, reason: &str, has_looped: bool) -> mlua::Result<()> {
     with(|debugger| {
         debugger.say(format!("* Stopped at {}, stop reason = {reason}", debugger.line).as_bytes());
@@ -170,7 +170,7 @@ fn converse(lua: &Lua, reason: &str, has_looped: bool) -> mlua::Result<()> {
         let said = with(Debugger::take_said).unwrap_or_default();
         let Some(words) = RUN.with(|run| run.converse(said)) else {
             with(Debugger::end_session);
-            // Nobody is left who could end a loop.
+            // No client is left that could end a loop.
             let text = "ERR timeout during Lua debugging with client closing connection";
             return if has_looped { Err(failure::error(text)) } else { Ok(()) };
         };
@@ -218,7 +218,7 @@ fn call(lua: &Lua, words: &[Vec<u8>]) {
     let stepped = with(|debugger| std::mem::replace(&mut debugger.steps, true));
     let words: mlua::Result<MultiValue> = words.iter().map(|word| lua.create_string(word).map(Value::String)).collect();
     if let Ok(words) = words {
-        // What it replies is noted on the way.
+        // The call shows its reply.
         let _ = RUN.with(|run| run.call(lua, &words, false).map(drop));
     }
     with(|debugger| debugger.steps = stepped.unwrap_or_default());
@@ -275,7 +275,7 @@ fn print(lua: &Lua, name: &[u8]) {
     });
 }
 
-/// The functions that the script is in, from the innermost out.
+/// Lists the functions that the script is in, from the innermost out.
 fn trace(lua: &Lua) {
     for level in 0.. {
         let frame = lua.inspect_stack(level, |frame| {
@@ -380,7 +380,7 @@ impl Debugger {
         (around.saturating_sub(context).max(1)..=last).for_each(|number| self.say_line(number));
     }
 
-    /// All that was said, as an array of simple strings.
+    /// Returns all lines so far, as an array of simple strings.
     fn take_said(&mut self) -> Vec<u8> {
         let said = std::mem::take(&mut self.said);
         let mut bytes = format!("*{}\r\n", said.len()).into_bytes();
@@ -392,7 +392,7 @@ impl Debugger {
         bytes
     }
 
-    /// The commands that neither run anything nor let the script go on.
+    /// Runs the commands that neither run code nor resume the script.
     fn obey(&mut self, name: &[u8], rest: &[Vec<u8>]) -> Next {
         let integer = |index: usize| std::str::from_utf8(rest.get(index)?).ok()?.trim().parse::<i64>().ok();
         // A word that is no number is 0.

@@ -1,21 +1,21 @@
-//! Whether the text of a script or a library shows that it touches no keys but those that it is given.
+//! Whether the text of a script or a library shows that it touches only keys that it is given.
 //!
-//! Such a script never needs a lock more than it begins with, so it changes things without the right to take one
-//! ([`engine::locks::protocol`]). The answer is yes only where that is plain: a script that hides what it calls, or
-//! with which keys, is answered no and loses nothing but that. Yes means, token by token:
+//! Such a script never needs more locks than it begins with, so it changes data without the right to take more
+//! ([`engine::locks::protocol`]). The answer is yes only where the text is plain: a script that hides its commands or
+//! their keys gets no, and loses nothing but this shortcut. Yes means, token by token:
 //!
 //! - `redis` and `server` stand before `.` and a name only, and `call` and `pcall` before `(`, a command's name as a
-//!   text, and keys where the command has them. How many keys there are, where a command is told that, is a number.
-//!   `local call = redis.call` is another name for it, which stands for nothing else anywhere.
-//! - A key is `KEYS[...]`, or a local variable that is given that where it is declared, and nothing else anywhere.
+//!   text, and keys where the command has them. A count of keys, where a command takes one, is a number. `local call =
+//!   redis.call` declares another name for the function, which stands for nothing else anywhere.
+//! - A key is `KEYS[...]`, or a local variable that is declared with such a value, and is nothing else anywhere.
 //! - `KEYS` stands in `KEYS[...]` and `#KEYS` only, and nothing is assigned to it.
 //! - Nothing loads code or reaches the table of globals.
 //!
-//! In a library the same holds of all that it registers, with the first parameter of a registered function in the
-//! place of `KEYS`. Such a function is written where it is registered, or is `local` and stands nowhere else. Functions
-//! within it are not given its keys: a library may keep them, and then they were another call's.
+//! In a library each registered function obeys these rules, with its first parameter in the place of `KEYS`. Such a
+//! function is written where it is registered, or is `local` and stands nowhere else. Functions within it do not count
+//! as given its keys: a library may retain them, and a later call would use the keys of an earlier one.
 //!
-//! Who calls nil or a table a key is told so and touches none.
+//! A script that calls nil or a table as a key gets an error and touches no key.
 
 use super::current_run::Reach;
 use super::lua_tokens::{Place, Scope, Token, is_keyword, scopes, tokens};
@@ -24,15 +24,15 @@ use crate::core::command_table::CommandTable;
 use smallvec::SmallVec;
 use std::ops::Range;
 
-/// Variables that hold keys or call commands, more than scripts have.
+/// Limit of variables that hold keys or call commands; more than scripts have.
 const LOCALS_MAX: usize = 16;
 
-/// What a script's text shows.
+/// Returns the reach that a script's text shows.
 pub(super) fn reach_of_script(text: &[u8]) -> Reach {
     Analysis::of(text, false).map_or(Reach::Unknown, Analysis::reach)
 }
 
-/// What a library's text shows of its functions.
+/// Returns the reach that a library's text shows of its functions.
 pub(super) fn reach_of_library(text: &[u8]) -> Reach {
     Analysis::of(text, true).map_or(Reach::Unknown, Analysis::reach)
 }
@@ -40,13 +40,13 @@ pub(super) fn reach_of_library(text: &[u8]) -> Reach {
 struct Analysis<'t> {
     tokens: Vec<Token<'t>>,
     scopes: Vec<Scope>,
-    /// Where the functions begin that a library registers, with the names of their first parameters, in ascending
-    /// order. None: it is a script.
+    /// Beginnings of the functions that a library registers, with the names of their first parameters, in ascending
+    /// order. None: the text is a script.
     registered: Option<Vec<(usize, &'t [u8])>>,
-    /// Names of variables that hold keys, and of those that call commands.
+    /// Names of variables that hold keys, and of variables that call commands.
     key_locals: SmallVec<[&'t [u8]; 4]>,
     call_locals: SmallVec<[&'t [u8]; 2]>,
-    /// Where they are declared, and where what calls commands is given to them, in ascending order.
+    /// Places of their declarations, and of the `redis.call` that is assigned to them, in ascending order.
     bindings: Vec<usize>,
 }
 
@@ -82,7 +82,7 @@ impl<'t> Analysis<'t> {
         at > 0 && matches!(self.tokens[at - 1], Token::Sign(b"." | b":"))
     }
 
-    /// The functions of a library that only its callers call.
+    /// Returns the functions of a library that only its callers call.
     fn registered_functions(&self) -> Vec<(usize, &'t [u8])> {
         let mut functions = Vec::new();
         let callbacks: Vec<usize> = (0..self.tokens.len()).filter_map(|at| self.callback(at)).collect();
@@ -104,12 +104,12 @@ impl<'t> Analysis<'t> {
         functions
     }
 
-    /// Where the first parameter of the function stands that begins here, if it has one.
+    /// Returns the place of the first parameter of the function that begins here, if it has one.
     fn first_parameter(&self, function: usize) -> usize {
         function + if self.is_sign(function + 1, b"(") { 2 } else { 3 }
     }
 
-    /// Where the function stands that `redis.register_function` at this token is given.
+    /// Returns the place of the function that `redis.register_function` at this token is given.
     fn callback(&self, at: usize) -> Option<usize> {
         let is_registration = self.is_name(at, b"register_function") && at >= 2 && self.is_sign(at - 1, b".");
         if !is_registration || !(self.is_name(at - 2, b"redis") || self.is_name(at - 2, b"server")) {
@@ -129,7 +129,7 @@ impl<'t> Analysis<'t> {
         self.is_name(at, b"function") || ends.iter().any(|end| self.is_sign(at + 1, end))
     }
 
-    /// Where the value of `callback` stands in the table that opens here.
+    /// Returns the place of the value of `callback` in the table that opens here.
     fn callback_field(&self, open: usize) -> Option<usize> {
         let mut depth = 0;
         for at in open..self.tokens.len() {
@@ -149,7 +149,8 @@ impl<'t> Analysis<'t> {
         None
     }
 
-    /// Where `function` stands in `local function name`, if the name stands nowhere else but where it is registered.
+    /// Returns the place of `function` in `local function name`, if the name stands nowhere else but where it is
+    /// registered.
     fn local_function(&self, name: &[u8], callbacks: &[usize]) -> Option<usize> {
         let is_declared = |at: &usize| *at >= 2 && self.is_name(at - 2, b"local") && self.is_name(at - 1, b"function");
         let mut others = (0..self.tokens.len())
@@ -158,7 +159,8 @@ impl<'t> Analysis<'t> {
         others.next().is_none().then_some(declared - 1)
     }
 
-    /// `local a, b = KEYS[1], redis.call`: these variables hold keys, or call commands. False if there are too many.
+    /// Records the variables of `local a, b = KEYS[1], redis.call`, which hold keys or call commands. False if there
+    /// are too many.
     fn note_locals(&mut self, local: usize) -> bool {
         let mut names: SmallVec<[usize; 4]> = SmallVec::new();
         let mut at = local + 1;
@@ -200,7 +202,7 @@ impl<'t> Analysis<'t> {
         self.key_locals.len() + self.call_locals.len() <= LOCALS_MAX
     }
 
-    /// Whether what is called so, at this token, is the table of the keys.
+    /// Whether the name at this token is that of the table of keys.
     fn is_table(&self, at: usize) -> bool {
         let Some(Token::Name(name)) = self.tokens.get(at) else { return false };
         match &self.registered {
@@ -209,20 +211,20 @@ impl<'t> Analysis<'t> {
         }
     }
 
-    /// Whether the keys that are known at this token are those of the present call.
+    /// Whether the keys that are known at this token belong to the present call.
     fn is_of_this_call(&self, at: usize) -> bool {
         let Some(functions) = &self.registered else { return true };
         self.scopes[at].function.is_some_and(|own| functions.iter().any(|(function, _)| *function == own))
     }
 
-    /// Where `redis.call` ends that begins here.
+    /// Returns the end of the `redis.call` that begins here.
     fn end_of_call(&self, at: usize) -> Option<usize> {
         let is_api = self.is_name(at, b"redis") || self.is_name(at, b"server");
         let is_call = self.is_name(at + 2, b"call") || self.is_name(at + 2, b"pcall");
         (is_api && self.is_sign(at + 1, b".") && is_call).then_some(at + 3)
     }
 
-    /// Where `KEYS[...]` ends that begins here.
+    /// Returns the end of the `KEYS[...]` that begins here.
     fn end_of_key(&self, at: usize) -> Option<usize> {
         if !self.is_table(at) || !self.is_sign(at + 1, b"[") {
             return None;
@@ -268,25 +270,25 @@ impl<'t> Analysis<'t> {
                 is_binding || !(at > 0 && self.is_name(at - 1, b"function")) && self.is_call_with_keys(at + 1)
             }
             _ if !self.key_locals.contains(&name) => true,
-            // It is a text where the variable is not known.
+            // The name stands for a text where the variable is not known.
             b"_VERSION" => false,
             _ => is_binding || self.is_of_this_call(at) && self.is_value(at, at + 1),
         }
     }
 
-    /// Whether the table of the keys that is called so at this token is what a registered function is given.
+    /// Whether the table of keys at this token is the parameter of a registered function.
     fn is_given(&self, at: usize) -> bool {
         let functions = self.registered.iter().flatten();
         functions.into_iter().any(|(function, _)| self.first_parameter(*function) == at)
     }
 
-    /// Whether what stands from `start` to `end` is read, and neither declared nor assigned to.
+    /// Whether the expression from `start` to `end` is read, and neither declared nor assigned to.
     fn is_value(&self, start: usize, end: usize) -> bool {
         if self.scopes[start].place == Place::Parameters || self.is_sign(end, b"=") {
             return false;
         }
         match start.checked_sub(1).map(|before| self.tokens[before]) {
-            // One of several that are assigned to, or one of several values.
+            // The expression is one of several targets, or one of several values.
             Some(Token::Sign(b",")) => self.scopes[start].place == Place::Values || self.is_among_values(start),
             Some(Token::Sign(sign)) => !matches!(sign, b";" | b")" | b"]" | b"}" | b"..."),
             Some(Token::Name(word)) => {
@@ -296,7 +298,7 @@ impl<'t> Analysis<'t> {
         }
     }
 
-    /// Whether only keys and what calls commands stand between this one and an assignment's sign before it.
+    /// Whether only keys and `redis.call` stand between this token and the sign of an assignment before it.
     fn is_among_values(&self, at: usize) -> bool {
         let before = self.tokens[..at].iter().rposition(|token| *token == Token::Sign(b"="));
         let Some(mut next) = before.map(|sign| sign + 1) else { return false };
@@ -312,7 +314,8 @@ impl<'t> Analysis<'t> {
         false
     }
 
-    /// `redis.call('name', ...)` with keys where the command has them, or `redis.` and what calls nothing.
+    /// Whether `redis.call('name', ...)` stands here with keys where the command has them, or `redis.` with a name that
+    /// calls no command.
     fn calls_with_keys(&self, at: usize) -> bool {
         let (true, Some(Token::Name(member))) = (self.is_sign(at + 1, b"."), self.tokens.get(at + 2)) else {
             return false;
@@ -323,7 +326,7 @@ impl<'t> Analysis<'t> {
         self.is_call_with_keys(at + 3)
     }
 
-    /// `('name', ...)` with keys where the command has them.
+    /// Whether `('name', ...)` stands here with keys where the command has them.
     fn is_call_with_keys(&self, open: usize) -> bool {
         let Some(arguments) = self.arguments(open) else { return false };
         let only = |index: usize| {
@@ -342,7 +345,7 @@ impl<'t> Analysis<'t> {
         CommandTable::get().find(name).is_some_and(|entry| given.fits(entry))
     }
 
-    /// The arguments of a call whose `(` stands here, if one comma after the other divides them.
+    /// Returns the arguments of a call whose `(` stands here, if one comma after the other divides them.
     fn arguments(&self, open: usize) -> Option<Vec<Range<usize>>> {
         if !self.is_sign(open, b"(") {
             return None;
@@ -374,7 +377,7 @@ impl<'t> Analysis<'t> {
     }
 }
 
-/// What a call's text shows of its arguments. All but the last of `count` are one value each.
+/// Arguments of a call as its text shows them. All but the last of `count` are one value each.
 struct Given<'g> {
     count: usize,
     is_key: &'g dyn Fn(usize) -> bool,
@@ -406,7 +409,7 @@ impl Given<'_> {
         }
     }
 
-    /// Whether as many arguments are keys as the one at `count` says, from the one that is `first` after it.
+    /// Whether as many arguments are keys as the one at `count` says; the first is `first` places after it.
     fn are_keys(&self, count: usize, first: usize, step: usize) -> bool {
         let Some(keys) = (self.number)(count) else { return false };
         (0..keys).all(|key| (self.is_key)(count + first + key * step))
@@ -563,12 +566,12 @@ mod tests {
         for text in [
             "redis.register_function('f', function(keys, args) return redis.call('set', args[1], 1) end)",
             "redis.register_function('f', function(keys) return redis.call('set', KEYS[1], 1) end)",
-            // Keys that a library keeps are another call's.
+            // A key that a library retains belongs to another call.
             "local kept redis.register_function('f', function(keys) kept = keys end)",
             "local kept redis.register_function('f', function(keys) kept = function() return redis.call('get', keys[1]) end end)",
             "local kept redis.register_function('f', function(keys) local key = keys[1] kept = kept or function() return redis.call('get', key) end return kept() end)",
             "local kept redis.register_function('f', function(keys) kept = kept or keys[1] return redis.call('get', kept) end)",
-            // Who else may call them gives them other keys.
+            // Another caller of the function gives it other keys.
             "local function f(keys) return redis.call('get', keys[1]) end redis.register_function('f', function(keys) return f({'x'}) end)",
             "local function f(keys) return redis.call('get', keys[1]) end redis.register_function('f', f) redis.register_function('g', function() return f({'x'}) end)",
             "local function f(keys) return redis.call('get', keys[1]) end local f = f redis.register_function('f', f)",
@@ -578,7 +581,7 @@ mod tests {
             "redis.register_function('f', (function(keys) return redis.call('get', keys[1]) end))",
             "redis.register_function('f', pick(function(keys) return redis.call('get', keys[1]) end))",
             "local r = {register_function = call} r.register_function('f', function(keys) return redis.call('get', keys[1]) end)",
-            // What one calls its keys is another's arguments.
+            // The name of one function's keys is another function's argument.
             "redis.register_function('f', function(k) return #k end) redis.register_function('g', function(keys, k) return redis.call('get', k[1]) end)",
             "redis.register_function('f', function(keys, keys) return redis.call('get', keys[1]) end)",
             "redis.register_function('f', function(keys) keys[1] = 'x' return redis.call('get', keys[1]) end)",

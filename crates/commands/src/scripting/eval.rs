@@ -30,7 +30,7 @@ use std::rc::Rc;
 
 const SCRIPTING: Command = Command { group: Group::Scripting, since: "2.6.0", lazy_free: None, ..Command::DEFAULT };
 
-/// Flags of what runs scripts and functions.
+/// Flags of commands that run scripts and functions.
 pub(super) const CALL: Flags = NO_SCRIPT.and(SKIP_MONITOR).and(NO_MANDATORY_KEYS).and(STALE).and(RUNS_SCRIPTS);
 
 const EVAL: Command = Command {
@@ -164,14 +164,14 @@ const SCRIPT: &[Command] = &[
     },
 ];
 
-/// The flags of a call of a script that is known by its SHA.
+/// Returns the flags of a call of a script that is known by its SHA.
 fn flags_by_sha(engine: &Engine, flags: Flags, args: &Args<'_>) -> Flags {
     let scripts = engine.scripts();
     let known = sha(&args[1]).and_then(|sha| Interpreter::flags_of(scripts, &sha).or_else(|| scripts.flags(&sha)));
     ScriptFlags::judge(known.map(ScriptFlags), flags)
 }
 
-/// The number of keys, which stands at argument 2.
+/// Returns the number of keys, which stands at argument 2.
 fn key_count(args: &Args<'_>) -> Result<usize, Error> {
     let count = args.int(2)?;
     if count > (args.len() - 3) as i64 {
@@ -222,7 +222,7 @@ fn find(cx: &Context<'_>, args: &Args<'_>) -> Result<(Rc<Interpreter>, Rc<Compil
     Ok((interpreter, script, keys))
 }
 
-/// Monitors see calls that come to no run, too.
+/// Shows a failed call to monitors, too.
 pub(super) fn shown_if_failed<T>(cx: &Context<'_>, command: &Args<'_>, found: Result<T, Error>) -> Result<T, Error> {
     if found.as_ref().is_err_and(|error| *error != Error::WouldBlock) && cx.engine.pubsub().is_monitored() {
         show_to_monitors(cx, command);
@@ -235,7 +235,7 @@ fn of_script<'r>(script: &'r Compiled, read_only: bool, command: &'r Args<'r>, i
     ScriptCall { name, code: Code::Script(script), flags, read_only, command, is_debugged }
 }
 
-/// Runs a script under the eyes of its client, whose connection ends with it.
+/// Runs a script that its client debugs; the connection ends with it.
 fn debug_run(
     cx: &mut Context<'_>,
     interpreter: &Interpreter,
@@ -259,7 +259,7 @@ fn debug_run(
     done
 }
 
-/// What the debugger said last comes before the reply.
+/// Writes the last output of the debugger before the reply.
 fn leave_debugger(cx: &mut Context<'_>, said: &[u8]) {
     cx.session.debugs_scripts = false;
     cx.reply.raw(said);
@@ -272,8 +272,8 @@ fn sha(word: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
-/// Whether a script that says what it does may do that now. Of one that does not say, each command is looked at when it
-/// comes.
+/// Whether a script that declares flags may run now. For one that declares none, each command is checked when it is
+/// called.
 fn permit(cx: &Context<'_>, call: &ScriptCall<'_>) -> Result<(), Error> {
     let flags = call.flags;
     if cx.keys.origin().asker.is_obeyed() {
@@ -366,7 +366,7 @@ pub(super) fn invoke(
     }
 }
 
-/// Monitors see the call before what it calls.
+/// Shows the call to monitors before the commands that it calls.
 #[cold]
 fn show_to_monitors(cx: &Context<'_>, command: &Args<'_>) {
     if let Some(entry) = lookup(command) {
@@ -375,7 +375,7 @@ fn show_to_monitors(cx: &Context<'_>, command: &Args<'_>) {
     }
 }
 
-/// Errors that are part of a reply.
+/// Counts the errors that are part of a reply.
 #[cold]
 fn count_errors(cx: &Context<'_>, command: &Args<'_>, errors: &[ErrorTable]) {
     let worker = cx.session.worker;
@@ -415,7 +415,7 @@ fn reply(cx: &mut Context<'_>, command: &Args<'_>, outcome: Outcome, protocol: r
             (text, counted)
         }
     };
-    // A line's end would belong to the code that is counted.
+    // A line's end would become part of the error code that is counted.
     text.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
     if !counted {
         cx.engine.metrics()[cx.session.worker].count_custom_error(&text);
@@ -471,7 +471,7 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SubcommandUse(Word::of("DEBUG"), "SCRIPT"));
     }
     if args.is(2, "yes") {
-        // It is to run on a copy of all data.
+        // This mode runs a script on a copy of all data.
         return Err(Error::ScriptDebugNotSync);
     }
     if !args.is(2, "no") && !args.is(2, "sync") {
@@ -485,7 +485,7 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ends what runs for longer than others are to wait silently.
+/// Ends a script or function that runs for longer than others wait silently.
 pub(super) fn kill(cx: &mut Context<'_>, functions: bool) -> Result<(), Error> {
     let threshold = cx.engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD);
     let threshold = u64::try_from(threshold).ok().filter(|threshold| *threshold > 0);

@@ -1,14 +1,14 @@
 //! How native functions fail.
 //!
-//! A native's error is an opaque value of the binding. When it is raised Lua has [`raised`] turn it into what a script
-//! expects: a string that begins with the place, or a table with the text of a command's error in `err`.
+//! A native's error is an opaque value of the binding. When it is raised Lua has [`raised`] turn it into the value that
+//! scripts expect: a string that begins with the place, or a table with the text of a command's error in `err`.
 
 use super::{current_run, lua_memory};
 use mlua::{Lua, Table, Value};
 use std::cell::RefCell;
 use std::fmt;
 
-/// What a native function fails with.
+/// Error of a native function.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// An error table. `counted`: it is in the statistics already.
@@ -26,17 +26,17 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// The error of the run itself: an error table.
+/// Returns the error of the run itself: an error table.
 pub(super) fn error(text: &str) -> mlua::Error {
     mlua::Error::external(Failure::Reply { text: text.as_bytes().to_vec(), counted: false })
 }
 
-/// The error of a function that the server provides: an error table, as for a command.
+/// Returns the error of a function that the server provides: an error table, as for a command.
 pub(super) fn refusal(text: &str) -> mlua::Error {
     mlua::Error::external(Failure::Reply { text: [b"ERR ", text.as_bytes()].concat(), counted: false })
 }
 
-/// The error of a library's function: a string that begins with the caller's place.
+/// Returns the error of a library's function: a string that begins with the caller's place.
 pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
     let place = lua.inspect_stack(1, |caller| {
         let source = caller.source().short_src.map(|name| name.into_owned()).unwrap_or_default();
@@ -46,17 +46,17 @@ pub(super) fn message(lua: &Lua, text: impl AsRef<[u8]>) -> mlua::Error {
     mlua::Error::external(Failure::Message([place.as_bytes(), text.as_ref()].concat()))
 }
 
-/// The error of Lua itself in such a function: it begins with no place.
+/// Returns the error of Lua itself in such a function: it begins with no place.
 pub(super) fn bare_message(text: &str) -> mlua::Error {
     mlua::Error::external(Failure::Message(text.as_bytes().to_vec()))
 }
 
 thread_local! {
-    /// Where what failed last has failed.
+    /// Place of the last failure.
     static PLACE: RefCell<Option<SourceLine>> = const { RefCell::new(None) };
 }
 
-/// The name of a text, and a line of it.
+/// Name of a text, and a line of it.
 pub(super) type SourceLine = (String, usize);
 
 /// Keeps the place of what has failed just now, or forgets it.
@@ -64,7 +64,8 @@ pub(super) fn note_place(place: Option<SourceLine>) {
     PLACE.set(place);
 }
 
-/// Returns what scripts know a native's error as, which has just been raised. One that ends the run meets no handler.
+/// Returns a native's error, which has just been raised, in the form for scripts. One that ends the run meets no
+/// handler.
 pub(super) fn raised(lua: &Lua, error: Value) -> mlua::Result<Value> {
     if current_run::is_ending() {
         PLACE.set(place(lua));
@@ -72,7 +73,7 @@ pub(super) fn raised(lua: &Lua, error: Value) -> mlua::Result<Value> {
     clean(lua, error)
 }
 
-/// The place of the function that has failed, or of its caller if that is a native.
+/// Returns the place of the function that has failed, or of its caller if that is a native.
 pub(super) fn place(lua: &Lua) -> Option<SourceLine> {
     let at = |level| {
         lua.inspect_stack(level, |frame| {
@@ -83,7 +84,7 @@ pub(super) fn place(lua: &Lua) -> Option<SourceLine> {
     at(1)?.or_else(|| at(2)?)
 }
 
-/// A value as Lua's `tostring` shows it.
+/// Returns a value as Lua's `tostring` shows it.
 pub(super) fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {
     Ok(match value {
         Value::String(_) | Value::Integer(_) | Value::Number(_) => {
@@ -94,18 +95,18 @@ pub(super) fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {
     })
 }
 
-/// What a run has failed with.
+/// Failure of a run.
 pub(super) struct Failed {
     pub text: Vec<u8>,
     /// It is in the statistics already.
     pub counted: bool,
     pub place: Option<SourceLine>,
-    /// It raised something that tells no error.
+    /// The run raised a value that is no error.
     pub is_odd: bool,
 }
 
 impl Failed {
-    /// The failure of a run that ends with this error.
+    /// Returns the failure of a run that ends with this error.
     #[cold]
     pub fn of(error: &engine::Error) -> Failed {
         Failed { text: error.text().unwrap_or_default().into_owned(), counted: false, place: None, is_odd: false }
@@ -126,7 +127,7 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
         },
         other => {
             let text = shown(lua, other)?;
-            // Lua raises that without a look at where it is.
+            // Lua raises this error without recording its place.
             if place.is_none() && text == lua_memory::NOT_ENOUGH.as_bytes() {
                 (lua_memory::RAN_OUT.to_vec(), false)
             } else {
@@ -137,7 +138,7 @@ pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     Ok(Failed { text, counted, place, is_odd })
 }
 
-/// As [`message`], in the words of Lua's own functions: by the name that the function is called by.
+/// Returns an error like [`message`], in the words of Lua's own functions: by the name that the function is called by.
 pub(super) fn bad_argument(lua: &Lua, index: usize, text: &(impl AsRef<[u8]> + ?Sized)) -> mlua::Error {
     let names = lua.inspect_stack(0, |native| {
         let names = native.names();
@@ -165,7 +166,7 @@ pub(super) fn table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Value
     Ok(Value::Table(table))
 }
 
-/// A native's error as a script sees it; anything else as it is.
+/// Returns a native's error as a script sees it; anything else as it is.
 pub(super) fn clean(lua: &Lua, value: Value) -> mlua::Result<Value> {
     let Value::Error(error) = value else { return Ok(value) };
     match error.downcast_ref::<Failure>() {
@@ -186,7 +187,7 @@ pub(super) struct ErrorTable {
 }
 
 impl ErrorTable {
-    /// The error that a table is which is part of a reply.
+    /// Returns the error of a table that is part of a reply.
     pub fn of(table: &Table) -> Option<ErrorTable> {
         let text = text(table, "err")?;
         let text = without_line_ends(engine::before_nul(&text)).to_vec();
@@ -194,7 +195,7 @@ impl ErrorTable {
         Some(ErrorTable { text, counted })
     }
 
-    /// The error that a table is which was raised: a number is a text there.
+    /// Returns the error of a table that was raised: a number is a text there.
     fn raised(lua: &Lua, table: &Table) -> Option<ErrorTable> {
         let text = match table.raw_get("err") {
             Ok(value @ (Value::String(_) | Value::Integer(_) | Value::Number(_))) => {
@@ -207,7 +208,7 @@ impl ErrorTable {
     }
 }
 
-/// A text without the line ends that it begins or ends with.
+/// Returns a text without line ends at its beginning and its end.
 pub(super) fn without_line_ends(text: &[u8]) -> &[u8] {
     let is_text = |byte: &u8| !matches!(byte, b'\r' | b'\n');
     let start = text.iter().position(is_text).unwrap_or(text.len());
@@ -215,7 +216,7 @@ pub(super) fn without_line_ends(text: &[u8]) -> &[u8] {
     &text[start..end]
 }
 
-/// The text in the field of a table, if it is one; a number is one too.
+/// Returns the text in the field of a table, if it is one; a number is one too.
 pub(super) fn text(table: &Table, name: &str) -> Option<Vec<u8>> {
     match table.raw_get(name) {
         Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),

@@ -38,7 +38,7 @@ const FCALL: Command = Command {
     ..FUNCTION
 };
 
-/// The flags of a call of a function.
+/// Returns the flags of a call of a function.
 fn flags_by_name(engine: &Engine, flags: Flags, args: &Args<'_>) -> Flags {
     let libraries = engine.scripts().libraries();
     let functions = libraries.with_function(&args[1]).map(|library| &library.functions);
@@ -173,7 +173,7 @@ const SUBCOMMANDS: &[Command] = &[
 
 fn fcall(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     let outcome = call(cx, args, read_only);
-    // The reply tells of the function, too.
+    // The reply describes the function, too.
     cx.keys.note_seen_libraries();
     outcome
 }
@@ -205,7 +205,7 @@ fn exists(library: &[u8]) -> Error {
     Error::LibraryExists(Word::of(library))
 }
 
-/// The change that puts these in; fails when the name of one of their functions is taken by a library that stays.
+/// Returns the change that adds these; fails when the name of one of their functions belongs to a library that stays.
 fn put(libraries: &Libraries, added: Vec<Library>) -> Result<LibraryChange, Error> {
     let stays = |name: &[u8]| added.iter().all(|library| *library.name != *name);
     for function in added.iter().flat_map(|library| &library.functions) {
@@ -220,7 +220,7 @@ fn function_exists(name: &[u8]) -> Error {
     Error::FunctionExists(Word::of(name))
 }
 
-/// The change that puts one in.
+/// Returns the change that adds one library.
 fn put_one(libraries: &Libraries, library: Library, replace: bool) -> Result<LibraryChange, Error> {
     if libraries.contains(&library.name) && !replace {
         return Err(exists(&library.name));
@@ -254,10 +254,10 @@ fn load(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds the libraries that a file has, of which all are made by one interpreter.
+/// Adds the libraries of a file; one interpreter makes all of them.
 pub(crate) struct FromFile<'e> {
     engine: &'e Engine,
-    /// Where they go if not among those that are called.
+    /// Libraries that receive them, if not those that clients call.
     beside: Option<&'e RefCell<Libraries>>,
     interpreter: Option<Interpreter>,
 }
@@ -267,7 +267,7 @@ impl<'e> FromFile<'e> {
         FromFile { engine, beside, interpreter: None }
     }
 
-    /// Adds a library. `replace`: in the place of what has its name. Its text may run for as long as it takes.
+    /// Adds a library. `replace`: it replaces the library of its name. Its text may run for as long as it takes.
     pub fn add(&mut self, code: &[u8], replace: bool) -> Result<(), Error> {
         let scripts = self.engine.scripts();
         if self.interpreter.is_none() {
@@ -307,7 +307,7 @@ fn delete(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The subcommand is named as it was written.
+/// Returns the error with the subcommand as it was written.
 fn wrong_arguments(args: &Args<'_>) -> Error {
     Error::SubcommandUse(Word::up_to_nul(&args[1]), "FUNCTION")
 }
@@ -425,7 +425,7 @@ fn dump(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The texts of the libraries in a dump.
+/// Returns the texts of the libraries in a dump.
 fn texts(engine: &Engine, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let relaxed = engine.config().snapshot().choice(Directive::RDB_VERSION_CHECK) == "relaxed";
     let payload =

@@ -1,4 +1,4 @@
-//! What a script's first line or a function's registration allows and promises.
+//! Rights and promises that a script's first line or a function's registration declares.
 
 use crate::core::command::{DENY_OOM, Flags, MAY_REPLICATE, STALE, WRITE};
 use engine::{Error, Word};
@@ -13,7 +13,7 @@ impl ScriptFlags {
     pub const ALLOW_STALE: ScriptFlags = ScriptFlags(1 << 2);
     pub const NO_CLUSTER: ScriptFlags = ScriptFlags(1 << 3);
     pub const ALLOW_CROSS_SLOT_KEYS: ScriptFlags = ScriptFlags(1 << 4);
-    /// It has no first line of this kind: what it may do is seen as it goes.
+    /// The script has no first line of this kind: its commands are checked one by one.
     pub const UNSPECIFIED: ScriptFlags = ScriptFlags(1 << 5);
 
     /// The flags that have names, in the order in which FUNCTION LIST shows them.
@@ -29,7 +29,7 @@ impl ScriptFlags {
         self.0 & flag.0 != 0
     }
 
-    /// The flags of a call: those of the command, or, where the script tells what it allows and promises, these.
+    /// Returns the flags of a call: those of the command, or, where the script declares flags, these.
     pub fn judge(told: Option<ScriptFlags>, flags: Flags) -> Flags {
         let Some(told) = told.filter(|told| !told.has(ScriptFlags::UNSPECIFIED)) else { return flags };
         let mut flags = flags.without(WRITE).without(DENY_OOM).without(STALE).without(MAY_REPLICATE);

@@ -1,8 +1,8 @@
-//! Libraries of functions in the interpreter: how their texts register functions, and what is loaded of them here.
+//! Libraries of functions in the interpreter: how their texts register functions, and which are loaded here.
 //!
-//! FUNCTION LOAD runs a library's text on its worker to learn what it registers; the text is then everybody's, and
-//! every other worker runs it when it is asked for one of the functions. What a library keeps in variables of its own
-//! is therefore each worker's own.
+//! FUNCTION LOAD runs a library's text on its worker to learn which functions it registers; the text then belongs to
+//! all workers, and every other worker runs it when a client calls one of the functions there. So the variables of a
+//! library are each worker's own.
 
 use super::current_run::{self, LOAD_TIMEOUT, Reach};
 use super::declared_keys;
@@ -22,51 +22,51 @@ use std::rc::Rc;
 use std::time::Duration;
 
 thread_local! {
-    /// What the library that is being loaded has registered.
+    /// Functions that the library that is being loaded has registered.
     static LOADING: RefCell<Option<Loading>> = const { RefCell::new(None) };
 }
 
 /// A library that is being loaded.
 struct Loading {
-    /// The table that keeps its functions.
+    /// Table that keeps its functions.
     kept: Rc<KeptFunctions>,
     functions: Vec<(Function, Kept)>,
 }
 
 /// A function that can be called here.
 pub(super) struct Callable {
-    /// As its library writes it.
+    /// The name as its library writes it.
     pub name: Box<[u8]>,
     pub function: Kept,
     pub flags: ScriptFlags,
     pub reach: Cell<Reach>,
 }
 
-/// The functions that this interpreter has, of the libraries that it knows.
+/// Functions that this interpreter has, of the libraries that it knows.
 #[derive(Default)]
 pub(super) struct LoadedLibraries {
     version: Cell<u64>,
-    /// By name in lower case, with the library's id.
+    /// Functions by their name in lower case, with the library's id.
     functions: RefCell<Functions>,
-    /// What was called last, by the name that it was called by.
+    /// Function that was called last, with the name by which it was called.
     last: RefCell<Option<Called>>,
 }
 
-/// A name and what it calls.
+/// Name and the function that it calls.
 type Called = (SmallVec<[u8; 64]>, Rc<Callable>);
 
 type Functions = HashMap<Box<[u8]>, (u64, Rc<Callable>), foldhash::fast::RandomState>;
 
-/// What a library's text is made of.
+/// Content of a library's text.
 pub(super) struct Made {
     pub name: Vec<u8>,
     functions: Vec<(Function, Kept)>,
-    /// What its text shows of them.
+    /// Keys that the functions touch, as the text shows.
     reach: Reach,
 }
 
 impl LoadedLibraries {
-    /// The function of this name, in whatever case; loads its library if it is not here yet.
+    /// Returns the function of this name, in any case; loads its library if it is not here yet.
     pub fn find(
         &self,
         interpreter: &Interpreter,
@@ -112,7 +112,7 @@ impl LoadedLibraries {
         Ok(self.functions.borrow().get(&name[..]).map(|(_, known)| Rc::clone(known)))
     }
 
-    /// The functions of a library can be called here.
+    /// Makes the functions of a library callable here.
     pub fn keep(&self, made: Made, id: u64) {
         let mut functions = self.functions.borrow_mut();
         for (about, function) in made.functions {
@@ -125,14 +125,14 @@ impl LoadedLibraries {
 }
 
 impl Made {
-    /// The library as all workers share it.
+    /// Returns the library as all workers share it.
     pub fn library(&self, code: &[u8], id: u64) -> Library {
         let functions = self.functions.iter().map(|(about, _)| about.clone()).collect();
         Library { name: self.name[..].into(), code: code.into(), functions, id }
     }
 }
 
-/// The name that the first line of a library's text gives it.
+/// Returns the name that the first line of a library's text gives it.
 pub(super) fn library_name(code: &[u8]) -> Result<Vec<u8>, Error> {
     let Some(line) = code.strip_prefix(b"#!") else { return Err(Error::LibraryMetadataMissing) };
     let Some(end) = line.iter().position(|byte| *byte == b'\n') else {
@@ -164,7 +164,7 @@ fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Runs a library's text, for no longer than `timeout`.
+/// Runs a library's text, for at most `timeout`.
 pub(super) fn make(
     interpreter: &Interpreter,
     scripts: &Scripts,
@@ -185,7 +185,7 @@ pub(super) fn make(
         Ok(Ok(_)) if has_twins(&functions) => Err(Error::FunctionTwice),
         Ok(Ok(_)) => Ok(Made { name, functions, reach: declared_keys::reach_of_library(code) }),
         outcome => {
-            // The text may have been ended by the clock.
+            // The time limit may have ended the text.
             interpreter.calm().map_err(|error| failed(error.to_string().as_bytes()))?;
             match outcome {
                 Ok(Err(error)) if !error.is_odd => Err(failed(&error.text)),
@@ -196,7 +196,7 @@ pub(super) fn make(
     }
 }
 
-/// Ends the text of a library that has had its time.
+/// Ends the text of a library that exceeds its time limit.
 pub(super) fn check_time() -> Result<(), mlua::Error> {
     if lua_memory::is_short() {
         return Err(refusal(lua_memory::NOT_ENOUGH));
@@ -204,7 +204,7 @@ pub(super) fn check_time() -> Result<(), mlua::Error> {
     if current_run::is_load_late() { Err(refusal("FUNCTION LOAD timeout")) } else { Ok(()) }
 }
 
-/// What the text of a library knows as `redis` and `server`.
+/// Returns the table that the text of a library knows as `redis` and `server`.
 pub(super) fn registration(lua: &Lua) -> mlua::Result<Table> {
     let api = lua.create_table()?;
     super::api::shared(lua, &api)?;
@@ -245,14 +245,14 @@ fn register(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
     })
 }
 
-/// Whether two of them have one name.
+/// Whether two functions have the same name.
 fn has_twins(functions: &[(Function, Kept)]) -> bool {
     let mut names: Vec<_> = functions.iter().map(|(function, _)| function.name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     !names.is_sorted_by(|a, b| a < b)
 }
 
-/// A string, or a number as one.
+/// Returns a string, or a number as one.
 fn text(lua: &Lua, value: &Value) -> mlua::Result<Option<Box<[u8]>>> {
     let (Value::String(_) | Value::Integer(_) | Value::Number(_)) = value else { return Ok(None) };
     Ok(lua.coerce_string(value.clone())?.map(|text| text.as_bytes()[..].into()))

@@ -3,7 +3,7 @@
 use mlua::{Lua, Table, Value};
 use resp::words::quote;
 
-/// How deeply tables and arrays are spelled out.
+/// Depth to which tables and arrays are spelled out.
 const DEPTH_MAX: usize = 10;
 
 /// A Lua value: a string as it is, a table with each element followed by `; `, and anything else by its kind and place.
@@ -52,7 +52,7 @@ fn write_table(lua: &Lua, table: &Table, depth: usize, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A command's reply in RESP.
+/// Returns a command's reply, which is RESP, in this form.
 pub(super) fn of_reply(reply: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut rest = reply;

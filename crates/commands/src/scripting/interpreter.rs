@@ -1,7 +1,7 @@
-//! A worker's interpreter: Lua in its sandbox, and what was compiled in it.
+//! A worker's interpreter: Lua in its sandbox, and the code that was compiled in it.
 //!
-//! It belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker throw its
-//! interpreter away before the next script, so that its memory goes too.
+//! The interpreter belongs to its thread and is made by the first script there. SCRIPT FLUSH makes every worker drop
+//! its interpreter before the next script, which frees its memory too.
 
 use super::call_buffers::Buffers;
 use super::current_run::{RUN, Reach};
@@ -28,7 +28,7 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Compiled scripts that may be forgotten by the others are looked for when there are so many more.
+/// Number of newly compiled scripts after which the interpreter drops those that the engine has evicted.
 const SPARE: usize = 200;
 /// More than a new interpreter takes.
 const NEW: usize = 1 << 20;
@@ -41,18 +41,18 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Interpreter>>> = const { RefCell::new(None) };
 }
 
-/// Where a script's keys and arguments begin in the command that calls it.
+/// Index of the first key or argument in the command that calls a script.
 const FIRST_WORD: usize = 3;
-/// Tables have room for so many words from the beginning.
+/// Words for which tables have room from the beginning.
 const FEW: usize = 3;
-/// Those that had more than this are not kept.
+/// Tables that had more words than this are not kept.
 const WORDS_KEPT: usize = 100;
 
 /// A script's keys and arguments.
 pub(super) struct ScriptWords<'a> {
-    /// The command that calls it.
+    /// Command that calls it.
     pub args: &'a Args<'a>,
-    /// How many of its words are keys.
+    /// Number of its words that are keys.
     pub keys: usize,
 }
 
@@ -63,15 +63,15 @@ pub(super) struct Compiled {
     pub reach: Cell<Reach>,
 }
 
-/// The two tables that scripts find their keys and arguments in, one after the other.
+/// Tables in which scripts find their keys and arguments, one after the other.
 struct Tables {
     keys: Table,
     args: Table,
-    /// How many they have been given; a script may have put anything there since.
+    /// Number of words that they have been given; a script may have put anything there since.
     given: Cell<usize>,
 }
 
-/// Whose globals the sandbox has.
+/// Kind of code whose globals the sandbox has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Globals {
     Unset,
@@ -81,14 +81,14 @@ enum Globals {
 
 pub(super) struct Interpreter {
     pub lua: Lua,
-    /// Whose scripts these are: [`Scripts::generation`].
+    /// Generation of its scripts: [`Scripts::generation`].
     generation: u64,
     globals: Cell<Globals>,
     for_scripts: Table,
     for_functions: Table,
-    /// Puts the keys and arguments of scripts where these find them.
+    /// Puts the keys and arguments of scripts into the tables where scripts find them.
     set_words: Function,
-    /// Calls a function and, when it fails, `note` while its stack is there.
+    /// Calls a function and, when it fails, calls `note` while the function's stack is there.
     run: Function,
     note: Function,
     words: RefCell<Tables>,
@@ -100,9 +100,9 @@ pub(super) struct Interpreter {
     pub functions: functions::LoadedLibraries,
     /// The functions of scripts and libraries.
     pub kept: Rc<KeptFunctions>,
-    /// The runs of this thread, as others see them.
+    /// Runs of this thread, as others see them.
     pub runs: Arc<RunSlot>,
-    /// The configuration that its limit of memory is from.
+    /// Version of the configuration that its limit of memory is from.
     configured: Cell<u64>,
     limit: Cell<usize>,
     pub buffers: Cell<Option<Box<Buffers>>>,
@@ -110,11 +110,11 @@ pub(super) struct Interpreter {
     memory: LuaMemory,
 }
 
-/// What a run ended with: a value, or an error.
+/// Outcome of a run: a value, or an error.
 pub(super) type Outcome = Result<Value, Failed>;
 
 impl Interpreter {
-    /// This thread's interpreter for these scripts.
+    /// Returns this thread's interpreter for these scripts.
     pub fn current(scripts: &Scripts) -> Result<Rc<Interpreter>, Error> {
         CURRENT.with(|current| {
             let mut current = current.borrow_mut();
@@ -129,7 +129,7 @@ impl Interpreter {
         })
     }
 
-    /// The flags of a script that this thread has compiled.
+    /// Returns the flags of a script that this thread has compiled.
     pub fn flags_of(scripts: &Scripts, sha: &Sha) -> Option<u32> {
         CURRENT.with(|current| {
             let current = current.borrow();
@@ -139,19 +139,19 @@ impl Interpreter {
         })
     }
 
-    /// This thread's interpreter goes if its scripts have been flushed.
+    /// Drops this thread's interpreter if its scripts have been flushed.
     pub fn forget_flushed(scripts: &Scripts) {
         CURRENT.with(|current| {
             current.borrow_mut().take_if(|known| known.generation != scripts.generation());
         });
     }
 
-    /// One for the moment, whatever thread this is. [Retired](Interpreter::retire) in the end.
+    /// Returns an interpreter for a moment, on any thread. The caller [retires](Interpreter::retire) it in the end.
     pub fn passing(scripts: &Scripts) -> Result<Interpreter, Error> {
         Interpreter::new(scripts).map_err(|_| Error::NoInterpreter)
     }
 
-    /// Its memory counts no more.
+    /// Stops counting its memory.
     pub fn retire(&self, scripts: &Scripts) {
         scripts.note_interpreter(self.generation, self.reported.take(), 0);
     }
@@ -206,7 +206,7 @@ impl Interpreter {
         Ok(interpreter)
     }
 
-    /// Tells how much memory it takes, now and then.
+    /// Reports now and then how much memory it takes.
     fn report(&self, scripts: &Scripts) {
         let (reported, now) = (self.reported.get(), self.lua.used_memory());
         if reported.abs_diff(now) >= REPORT_STEP {
@@ -215,7 +215,7 @@ impl Interpreter {
         }
     }
 
-    /// The script with this text.
+    /// Returns the script with this text.
     pub fn script(&self, scripts: &Scripts, text: &[u8], now: Nanos) -> Result<Rc<Compiled>, Error> {
         let hash = FixedState::default().hash_one(text);
         if let Some(known) = self.by_text.borrow().get(&hash)
@@ -230,7 +230,7 @@ impl Interpreter {
         Ok(compiled)
     }
 
-    /// The script with this SHA, if it is known to any worker.
+    /// Returns the script with this SHA, if any worker knows it.
     pub fn script_by_sha(&self, scripts: &Scripts, sha: &Sha, now: Nanos) -> Result<Option<Rc<Compiled>>, Error> {
         if let Some(known) = self.by_sha.borrow().get(sha).filter(|known| !known.script.is_gone()) {
             scripts.touch(&known.script, now);
@@ -288,7 +288,8 @@ impl Interpreter {
         self.compile(text, "@user_function", &self.for_functions)
     }
 
-    /// A first line that names an engine is none of Lua's; the line stays, so that numbers of lines are right.
+    /// Compiles a text. A first line that names an engine is none of Lua's; the line stays, so that numbers of lines
+    /// are right.
     fn compile(&self, text: &[u8], name: &str, globals: &Table) -> Result<Function, Vec<u8>> {
         let text = match text.starts_with(b"#!") {
             true => &text[text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len())..],
@@ -298,7 +299,7 @@ impl Interpreter {
         let chunk = self.lua.load(text).set_name(name).set_mode(ChunkMode::Text).set_environment(globals.clone());
         let chunk = in_lua(|| chunk.into_function());
         chunk.map_err(|error| match error {
-            // In the script's own bytes, which the binding's error has not.
+            // The message is in the script's own bytes, which the binding's error does not have.
             mlua::Error::SyntaxError { message, .. } => {
                 let why = match (self.lua.create_string(text), self.lua.create_string(name)) {
                     (Ok(text), Ok(name)) => in_lua(|| self.why_not.call::<LuaString>((text, name))),
@@ -347,7 +348,7 @@ impl Interpreter {
         self.end(scripts, outcome)
     }
 
-    /// The globals are those of functions.
+    /// Sets the globals of functions.
     fn see_functions(&self) -> mlua::Result<()> {
         if self.globals.get() != Globals::Functions {
             self.lua.set_globals(self.for_functions.clone())?;
@@ -357,7 +358,7 @@ impl Interpreter {
     }
 
     fn end(&self, scripts: &Scripts, outcome: mlua::Result<(bool, Value)>) -> mlua::Result<Outcome> {
-        // What this script has left must not be what the next one fails for.
+        // Garbage of this script must not make the next one fail.
         let limit = self.limit.get();
         if lua_memory::take_refused() || limit > 0 && self.lua.used_memory() > limit / 2 {
             self.memory.collect()?;
@@ -380,12 +381,12 @@ impl Interpreter {
         Ok(table)
     }
 
-    /// What [`watch`] changed for the sake of a script's end is as before.
+    /// Restores what [`watch`] changed to end a script.
     pub fn calm(&self) -> mlua::Result<()> {
         watch(&self.lua)
     }
 
-    /// Follows `lua-memory-limit`: at most so many bytes for all of its scripts; 0 is no limit.
+    /// Follows `lua-memory-limit`: the maximum of bytes for all of its scripts; 0 is no limit.
     pub fn limit_memory(&self, config: &ConfigStore) -> mlua::Result<()> {
         let generation = config.generation();
         if self.configured.get() == generation {
@@ -406,7 +407,7 @@ impl<'a> ScriptWords<'a> {
         self.args.len() - FIRST_WORD
     }
 
-    /// The keys, and the arguments.
+    /// Returns the keys, and the arguments.
     fn split(&self) -> (impl ExactSizeIterator<Item = &'a [u8]>, impl ExactSizeIterator<Item = &'a [u8]>) {
         (self.args.from(FIRST_WORD).take(self.keys), self.args.from(FIRST_WORD + self.keys))
     }
@@ -438,7 +439,7 @@ impl Tables {
     }
 }
 
-/// Puts words into an empty table. What is UTF-8 goes to Lua straight.
+/// Puts words into an empty table. A word in UTF-8 goes to Lua directly.
 fn put<'a>(lua: &Lua, table: &Table, words: impl Iterator<Item = &'a [u8]>) -> mlua::Result<()> {
     for (index, word) in words.enumerate() {
         room_for(word.len())?;
@@ -450,12 +451,12 @@ fn put<'a>(lua: &Lua, table: &Table, words: impl Iterator<Item = &'a [u8]>) -> m
     Ok(())
 }
 
-/// Garbage is collected when the memory has grown by this part since the last time, in percent, and this much faster
-/// than it comes in: what lives is small, and there are as many interpreters as workers.
+/// Size of the memory at which garbage is collected, in percent of its size after the last collection, and speed of the
+/// collector, in percent of allocation: living data is small, and there are as many interpreters as workers.
 const COLLECT_AT: i32 = 130;
 const COLLECT_SPEED: i32 = 500;
 
-/// Panics of natives are not caught by scripts: whatever catches errors raises them again ([`lua_host`]).
+/// Panics of natives are not caught by scripts: functions that catch errors raise them again ([`lua_host`]).
 fn fresh(libs: StdLib) -> mlua::Result<Lua> {
     let lua = Lua::new_with(libs, LuaOptions::new())?;
     let params = GcIncParams::default().pause(COLLECT_AT).step_multiplier(COLLECT_SPEED);
@@ -463,7 +464,7 @@ fn fresh(libs: StdLib) -> mlua::Result<Lua> {
     Ok(lua)
 }
 
-/// Has the run look at the clock now and then.
+/// Makes the run look at the clock now and then.
 fn watch(lua: &Lua) -> mlua::Result<()> {
     lua.set_global_hook(HookTriggers::new().every_nth_instruction(looks::EVERY), |lua, _| check_and_pace(lua))
 }
@@ -484,7 +485,7 @@ fn check_and_pace(lua: &Lua) -> mlua::Result<VmState> {
     Ok(VmState::Continue)
 }
 
-/// Looks, and returns the nanoseconds since the last time.
+/// Looks, and returns the nanoseconds since the last look.
 fn check_time() -> mlua::Result<u64> {
     if RUN.is_set() { RUN.with(|run| run.check_time()) } else { functions::check_time().map(|()| 0) }
 }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 pub(super) struct KeptFunctions {
     table: Table,
-    /// The highest index that was given out.
+    /// Highest index that was given out.
     last: Cell<usize>,
     /// Indices below it that can be given out again.
     free: RefCell<Vec<usize>>,
@@ -17,7 +17,7 @@ pub(super) struct KeptFunctions {
     dropped: Rc<RefCell<Vec<usize>>>,
 }
 
-/// A function that is kept as long as this is there.
+/// A function that is kept as long as this handle lives.
 pub(super) struct Kept {
     index: usize,
     dropped: Rc<RefCell<Vec<usize>>>,

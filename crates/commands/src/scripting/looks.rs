@@ -1,10 +1,10 @@
-//! When a running script is looked at: whether others wait for it, whether it is to end.
+//! Times at which a running script is looked at: whether others wait for it, whether it is to end.
 //!
-//! Lua calls a hook after so many instructions. One instruction may take long: it calls a function of C that works on
-//! much, or joins long strings. So work is counted besides: bytes that Lua takes ([`note_taken`]), and calls of
-//! functions that may work on much, by the length of what they get ([`note_call`]). After so much work the next
-//! instruction is the last before a look. A look that comes late even so has the next ones come after fewer
-//! instructions; one that comes early has long arguments count for less.
+//! Lua calls a hook after so many instructions. One instruction may take long: it calls a function of C that processes
+//! much data, or joins long strings. So work is counted besides: bytes that Lua takes ([`note_taken`]), and calls of
+//! functions that may take long, by the length of their arguments ([`note_call`]). After so much work the next
+//! instruction is the last before a look. A look that is late even so makes the next ones follow after fewer
+//! instructions; one that is early makes long arguments count for less.
 
 #![allow(unsafe_code)]
 
@@ -14,22 +14,23 @@ use std::ffi::{c_int, c_void};
 
 /// Instructions between two looks: well below a millisecond of those that are quick.
 pub(super) const EVERY: u32 = 25_000;
-/// The same where they were found to be slow.
+/// Instructions between two looks where instructions were found to be slow.
 const EVERY_SLOW: c_int = 100;
 /// Nanoseconds between two looks that say that instructions are slow.
 const SLOW: u64 = 4_000_000;
-/// Calls between two looks, of functions that get little.
+/// Calls between two looks, of functions with short arguments.
 const CALLS: usize = 128;
-/// Elements or bytes of what a function gets that count as one more call.
+/// Elements or bytes of an argument that count as one more call.
 const PER_CALL: usize = 1024;
-/// Calls that one counts for at most while they are found to be quick, whatever they get: a search may find at once.
+/// Calls that one counts for at most while calls are found to be quick, whatever their arguments: a search may find at
+/// once.
 const MOST_QUICK: usize = 4;
 /// Nanoseconds between two looks that say that they come too often.
 const QUICK: u64 = 100_000;
 /// Bytes that Lua takes between two looks.
 pub(super) const TAKEN: usize = 4 << 20;
 
-/// Functions of Lua that may work for long on what they get, and those that make coroutines.
+/// Functions of Lua that may take long for their arguments, and those that make coroutines.
 const FUNCTIONS: [(&str, &[&str], ffi::lua_CFunction); 5] = [
     ("string", &["find", "format", "gmatch", "gsub", "lower", "match", "rep", "reverse", "upper"], enter_counted),
     ("table", &["concat", "maxn", "sort"], enter_counted),
@@ -45,8 +46,8 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(CALLS) };
 }
 
-/// Sets when what runs is looked at next, so many nanoseconds after the last time: soon where its instructions are
-/// slow. A run whose stack has no room is looked at as before.
+/// Sets the time of the next look, which is so many nanoseconds after the last one: soon where instructions are slow. A
+/// run whose stack has no room is looked at as before.
 pub(super) fn set_pace(lua: &Lua, nanos: u64) {
     CALLED.set(0);
     let set = move |state| {
@@ -72,14 +73,14 @@ pub(super) fn set_pace(lua: &Lua, nanos: u64) {
     _ = unsafe { lua.exec_raw::<()>((), set) };
 }
 
-/// Has the next instruction be the last before a look, unless the run's stack has no room.
+/// Makes the next instruction the last before a look, unless the run's stack has no room.
 #[cold]
 pub(super) fn look_soon(lua: &Lua) {
     // SAFETY: the state is the one that runs; the function raises no error and leaves the stack as it is.
     _ = unsafe { lua.exec_raw::<()>((), |state| hurry(state)) };
 }
 
-/// Has the next instruction be the last before a look, unless a debugger looks at each line.
+/// Makes the next instruction the last before a look, unless a debugger looks at each line.
 ///
 /// # Safety
 /// The state is one of this thread's interpreter.
@@ -94,7 +95,7 @@ unsafe fn hurry(state: *mut ffi::lua_State) {
     }
 }
 
-/// Notes that Lua has taken [`TAKEN`] bytes. The state may not be the one that runs, which the next [call](note_call)
+/// Records that Lua has taken [`TAKEN`] bytes. The state may not be the one that runs, which the next [call](note_call)
 /// knows.
 ///
 /// # Safety
@@ -102,11 +103,11 @@ unsafe fn hurry(state: *mut ffi::lua_State) {
 #[cold]
 pub(super) unsafe fn note_taken(state: *mut ffi::lua_State) {
     CALLED.set(CALLS);
-    // SAFETY: the caller's.
+    // SAFETY: the caller's promise.
     unsafe { hurry(state) }
 }
 
-/// Counts a call of a function that may work for long, with what it gets.
+/// Counts a call of a function that may take long, with its argument.
 ///
 /// # Safety
 /// The state is one of this thread's interpreter, and runs the function.
@@ -123,12 +124,12 @@ pub(super) unsafe fn note_call(state: *mut ffi::lua_State) {
     CALLED.set(called);
     if called >= CALLS {
         CALLED.set(0);
-        // SAFETY: the caller's.
+        // SAFETY: the caller's promise.
         unsafe { hurry(state) }
     }
 }
 
-/// Has calls of Lua's own functions noted: of those that may work for long, and of those that make coroutines.
+/// Counts calls of Lua's own functions: of those that may take long, and of those that make coroutines.
 pub(super) fn note_calls(lua: &Lua) -> mlua::Result<()> {
     for (library, names, enter) in FUNCTIONS {
         let library: Table = lua.globals().raw_get(library)?;
@@ -170,7 +171,7 @@ unsafe extern "C-unwind" fn enter_counted(state: *mut ffi::lua_State) -> c_int {
     }
 }
 
-/// Calls Lua's function as Lua would. It moves the elements of a table where it gets so many arguments.
+/// Calls Lua's function as Lua would. The function moves the elements of a table if it gets so many arguments.
 ///
 /// # Safety
 /// Lua calls it, as a closure that [`entered_by`] has made.
@@ -184,7 +185,8 @@ unsafe extern "C-unwind" fn enter_if_moving<const ARGUMENTS: c_int>(state: *mut 
     }
 }
 
-/// Calls Lua's function as Lua would. It makes a coroutine, which is looked at as soon as the one that makes it.
+/// Calls Lua's function as Lua would. The function makes a coroutine, which is looked at as soon as the one that makes
+/// it.
 ///
 /// # Safety
 /// Lua calls it, as a closure that [`entered_by`] has made.
@@ -219,7 +221,7 @@ mod tests {
         static LOOKS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// Counts the looks at 10,000 searches in a long string, of which each finds that so many nanoseconds have passed.
+    /// Counts the looks at 10,000 searches in a long string; each search finds that so many nanoseconds have passed.
     fn looks_at_searches(nanos: u64) -> usize {
         LOOKS.set(0);
         let lua = Lua::new();

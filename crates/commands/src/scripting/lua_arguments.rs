@@ -1,9 +1,9 @@
-//! How the functions of libraries look at their arguments.
+//! Arguments of the functions of libraries.
 
 use super::failure::bad_argument;
 use mlua::{Lua, LuaString, MultiValue, Value};
 
-/// A number, whichever of the binding's two kinds it is.
+/// Returns a number of either of the binding's two kinds.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -12,7 +12,7 @@ pub(super) fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The name of a value's type, as Lua calls it.
+/// Returns the name of a value's type, as Lua calls it.
 pub(super) fn type_name(value: &Value) -> &'static str {
     match value.type_name() {
         "integer" => "number",
@@ -21,7 +21,8 @@ pub(super) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// The integer that C makes of a number: the fraction is cut off, and all that is out of range is the lowest one.
+/// Returns the integer that C makes of a number: the fraction is cut off, and any number out of range becomes the
+/// lowest.
 pub(super) fn c_integer(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
@@ -43,18 +44,18 @@ impl FunctionWords<'_> {
         self.wrong(index, &format!("{what} expected, got {got}"))
     }
 
-    /// Argument `index` (from 0) as a number, as Lua converts it.
+    /// Returns argument `index` (from 0) as a number, as Lua converts it.
     pub fn number(&self, index: usize) -> mlua::Result<f64> {
         let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "number"))?;
         self.lua.coerce_number(value)?.ok_or_else(|| self.expected(index, "number"))
     }
 
-    /// Argument `index` as C's `int`.
+    /// Returns argument `index` as C's `int`.
     pub fn int(&self, index: usize) -> mlua::Result<i32> {
         self.number(index).map(|number| c_integer(number) as i32)
     }
 
-    /// Argument `index` as an integer of 64 bits.
+    /// Returns argument `index` as an integer of 64 bits.
     pub fn integer(&self, index: usize) -> mlua::Result<i64> {
         self.number(index).map(c_integer)
     }
@@ -73,7 +74,7 @@ impl FunctionWords<'_> {
         }
     }
 
-    /// Argument `index` as a string, as Lua converts it.
+    /// Returns argument `index` as a string, as Lua converts it.
     pub fn text(&self, index: usize) -> mlua::Result<LuaString> {
         let value = self.values.get(index).cloned().ok_or_else(|| self.expected(index, "string"))?;
         self.lua.coerce_string(value)?.ok_or_else(|| self.expected(index, "string"))

@@ -1,9 +1,9 @@
-//! Additions of Lua's sources in `vendor/` for the program that they are in: read-only tables, and errors of natives
-//! that are plain values for scripts.
+//! Additions to Lua's sources in `vendor/` for the server: read-only tables, and errors of natives that are plain
+//! values for scripts.
 //!
 //! The binding raises a native's error as an opaque value. Lua asks [`replace_error`] for the value that scripts know
-//! before any of them sees it, so `pcall`, `xpcall` and coroutines are Lua's own. An error that ends the run goes past
-//! all that catches errors, and no function of the script handles it.
+//! before any of them sees it, so `pcall`, `xpcall` and coroutines are Lua's own. An error that ends the run passes all
+//! functions that catch errors, and no function of the script handles it.
 
 #![allow(unsafe_code)]
 #![allow(unused_doc_comments, reason = "a block of foreign functions says what they ask for")]
@@ -104,8 +104,8 @@ pub(super) fn take_errors(lua: &Lua, clean: &Function) -> mlua::Result<()> {
     }
 }
 
-/// Makes the function that runs a script: called with the handler of its error, the script and its arguments. It gives
-/// whether all went well, and the value or the error.
+/// Makes the function that runs a script: called with the handler of its error, the script and its arguments. The
+/// function returns whether all went well, and the value or the error.
 pub(super) fn runner(lua: &Lua) -> mlua::Result<Function> {
     // SAFETY: the function keeps to the protocol of Lua's functions.
     unsafe { lua.create_c_function(run) }
@@ -151,7 +151,7 @@ unsafe extern "C-unwind" fn is_raised_again(state: *mut ffi::lua_State) -> c_int
 /// # Safety
 /// Lua calls it, with two arguments at least.
 unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
-    // SAFETY: the call catches errors, and what it leaves on the stack makes room for one more value. This frame has
+    // SAFETY: the call catches errors, and its results on the stack leave room for one more value. This frame has
     // nothing to drop.
     unsafe {
         let status = lua_hostpcall(state, ffi::lua_gettop(state) - 2, 1, 1);

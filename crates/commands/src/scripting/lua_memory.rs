@@ -1,8 +1,8 @@
 //! The memory of scripts, which can be refused.
 //!
-//! A script that wants more memory than there is (`ulimit -v`, strict overcommit) must fail alone. The
-//! binding's allocator ends the process instead, so an interpreter gets the one that is here: Lua raises an error for
-//! a request that it refuses. A refusal comes too late when nothing is left, for then the next allocation of any other
+//! A script that wants more memory than there is (`ulimit -v`, strict overcommit) must fail alone. The binding's
+//! allocator ends the process instead, so an interpreter gets the allocator of this module: Lua raises an error for a
+//! request that it refuses. A refusal is too late when nothing is left, for then the next allocation of any other
 //! thread ends the process. So a script takes more only while [`LEFT_FOR_OTHERS`] could be mapped besides.
 //!
 //! The process's allocator keeps the addresses of memory that a thread has freed, for the same thread. A script that
@@ -16,7 +16,7 @@
 //!   Rust -- in_lua --> Lua: may be refused -- native --> Rust: is never refused -- returns --> Lua ..
 //! ```
 //!
-//! A native [asks](room_for) before it takes much. When it takes what should have been refused the script is
+//! A native [asks](room_for) before it takes much. When it takes memory that should have been refused the script is
 //! [short](is_short) of memory, and the next look at the clock ends it.
 
 #![allow(unsafe_code)]
@@ -29,16 +29,17 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{NonNull, copy_nonoverlapping, null_mut};
 
-/// Bytes that are left for all else whenever scripts are granted more.
+/// Bytes that are left for all other work whenever scripts are granted more.
 const LEFT_FOR_OTHERS: usize = 64 << 20;
-/// The same where a script takes no more than one before has: it gets addresses that the process's allocator kept.
+/// Bytes that are left where a script takes no more than an earlier one: it gets addresses that the process's allocator
+/// kept.
 const FLOOR: usize = 32 << 20;
-/// Bytes that are taken between two looks at what is left.
+/// Bytes that are taken between two looks at the free memory.
 const STEP: usize = 8 << 20;
 /// Bytes that natives take without asking.
 const UNASKED: usize = 64 << 10;
 
-/// Lua's words for it.
+/// Lua's words for the shortage.
 pub(super) const NOT_ENOUGH: &str = "not enough memory";
 /// The error that the client of a script reads.
 pub(super) const RAN_OUT: &[u8] = b"ERR Error running script, not enough memory";
@@ -46,7 +47,7 @@ pub(super) const RAN_OUT: &[u8] = b"ERR Error running script, not enough memory"
 thread_local! {
     /// Bytes that this thread's scripts had while others had enough.
     static MOST: Cell<usize> = const { Cell::new(0) };
-    /// Natives took memory that there was not.
+    /// Natives took memory that was not available.
     static SHORT: Cell<bool> = const { Cell::new(false) };
     /// A request was refused since the last [`take_refused`].
     static REFUSED: Cell<bool> = const { Cell::new(false) };
@@ -54,7 +55,7 @@ thread_local! {
     static IN_LUA: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The side that runs until this is dropped; then the one before runs again.
+/// The side of the binding that runs until this is dropped; then the one before runs again.
 pub(super) struct Side {
     was_lua: bool,
 }
@@ -104,15 +105,15 @@ where
     }
 }
 
-/// Calls the binding's function as Lua would; no request is refused meanwhile. An error passes this, and all that
-/// catches errors in the sandbox calls another native, which returns.
+/// Calls the binding's function as Lua would; no request is refused meanwhile. An error passes this function, and code
+/// that catches errors in the sandbox calls another native, which returns.
 ///
 /// # Safety
 /// Lua calls it, as a closure that [`native`] has made.
 unsafe extern "C-unwind" fn enter_native(state: *mut ffi::lua_State) -> c_int {
     IN_LUA.set(false);
     // SAFETY: Lua runs this on a state of the thread; the second upvalue is the binding's function, which finds its
-    // closure where it looks for that: it is the first upvalue of what runs. This frame has nothing to drop.
+    // closure in the first upvalue of the running function. This frame has nothing to drop.
     let results = unsafe {
         looks::note_call(state);
         let call = ffi::lua_touserdata(state, ffi::lua_upvalueindex(2));
@@ -128,18 +129,18 @@ pub(super) fn is_short() -> bool {
     SHORT.get()
 }
 
-/// The error that reports the shortage has been caught where the script began.
+/// Records that the code which began the script has caught the error of the shortage.
 pub(super) fn end_shortage() {
     SHORT.set(false);
 }
 
-/// Whether memory was refused since this was asked last: there may be much garbage.
+/// Whether memory was refused since the last call: there may be much garbage.
 pub(super) fn take_refused() -> bool {
     end_shortage();
     REFUSED.take()
 }
 
-/// Whether so many bytes could be had.
+/// Whether so many bytes could be mapped.
 fn is_available(bytes: usize) -> bool {
     MmapMut::map_anon(bytes).is_ok()
 }
@@ -152,7 +153,7 @@ fn refuse<T>() -> mlua::Result<T> {
 /// Asks for the memory that a native is about to take.
 ///
 /// # Errors
-/// There is not so much.
+/// There is not so much memory.
 #[inline]
 pub(super) fn room_for(bytes: usize) -> mlua::Result<()> {
     if bytes <= UNASKED && !is_short() { Ok(()) } else { ask_for(bytes) }
@@ -163,7 +164,7 @@ fn ask_for(bytes: usize) -> mlua::Result<()> {
     if is_short() || !is_available(bytes.saturating_add(LEFT_FOR_OTHERS)) { refuse() } else { Ok(()) }
 }
 
-/// The same for so many more bytes in a buffer.
+/// Asks for room for so many more bytes in a buffer.
 #[inline]
 pub(super) fn room_to_grow(buffer: &Vec<u8>, more: usize) -> mlua::Result<()> {
     let (len, free) = (buffer.len(), buffer.capacity() - buffer.len());
@@ -181,9 +182,9 @@ struct Account {
     /// The interpreter's main state.
     state: *mut ffi::lua_State,
     used: Cell<usize>,
-    /// Bytes that it has taken since a look at what runs was asked for.
+    /// Bytes that it has taken since it last requested a look at the run.
     taken: Cell<usize>,
-    /// Bytes that it may take without a look at what is left.
+    /// Bytes that it may take without a look at the free memory.
     free_to: Cell<usize>,
     /// `lua-memory-limit`; 0 is none. With one the binding protects all of its calls.
     limit: Cell<usize>,
@@ -225,7 +226,7 @@ impl Account {
         self.free_to.set(if limit > 0 { next.min(limit) } else { next });
     }
 
-    /// Notes that a block has another size.
+    /// Records that a block has another size.
     fn resized(&self, old: usize, new: usize) {
         let used = self.used.get().wrapping_add(new).wrapping_sub(old);
         self.used.set(used);
@@ -234,7 +235,7 @@ impl Account {
         }
     }
 
-    /// Counts bytes that are taken. Returns whether they are so many that what runs is to be looked at.
+    /// Counts bytes that are taken. Returns whether they are so many that the run is to be looked at.
     #[inline]
     fn is_much_taken(&self, more: usize) -> bool {
         let taken = self.taken.get().saturating_add(more);
@@ -261,7 +262,7 @@ const fn layout(bytes: usize) -> Option<Layout> {
     }
 }
 
-/// Lua's allocator: makes a block, changes its size, or frees it when that is to be 0. Null: there is no memory.
+/// Lua's allocator: makes a block, changes its size, or frees it when the size becomes 0. Null: there is no memory.
 ///
 /// # Safety
 /// `account` is an [`Account`], and `block` is null or a block of `old` bytes that this function or the binding's has
@@ -321,7 +322,7 @@ unsafe extern "C" fn allocate(account: *mut c_void, block: *mut c_void, old: usi
     made.cast()
 }
 
-/// The memory of an interpreter, which is the binding's again in the end.
+/// The memory of an interpreter; the binding's allocator is restored in the end.
 pub(super) struct LuaMemory {
     lua: Lua,
     account: NonNull<Account>,
@@ -336,7 +337,7 @@ impl LuaMemory {
         let found = &raw mut bindings;
         let look = move |state| {
             let mut account = null_mut();
-            // SAFETY: the state is the interpreter's; `found` outlives the call, and nobody else uses it meanwhile.
+            // SAFETY: the state is the interpreter's; `found` outlives the call, and no other code uses it meanwhile.
             unsafe { *found = Some((state, ffi::lua_getallocf(state, &raw mut account), account)) };
         };
         // SAFETY: the function raises no error and leaves the stack as it is.
@@ -361,7 +362,7 @@ impl LuaMemory {
         unsafe { self.account.as_ref() }
     }
 
-    /// Lua calls `allocator` from now on.
+    /// Makes Lua call `allocator` from now on.
     fn use_allocator(&self, allocator: ffi::lua_Alloc, data: *mut c_void) -> mlua::Result<()> {
         // SAFETY: each of the two takes blocks of the other, and its data is there as long as it is used. The function
         // raises no error and leaves the stack as it is.

@@ -1,33 +1,33 @@
-//! A script's text as Lua's tokens, and what each of them stands in. The text has been compiled before.
+//! A script's text as Lua's tokens, and the surroundings of each. The text has been compiled before.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token<'t> {
-    /// A keyword too.
+    /// A name or a keyword.
     Name(&'t [u8]),
-    /// A text in quotes that says what it is.
+    /// A text in quotes without escapes.
     Text(&'t [u8]),
-    /// As it is written.
+    /// A number as it is written.
     Number(&'t [u8]),
     /// Another text.
     Constant,
     Sign(&'t [u8]),
 }
 
-/// What a token stands in.
+/// Kind of the text around a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Statements,
-    /// Within brackets: what stands before a comma there is a value.
+    /// Within brackets: an expression before a comma there is a value.
     Values,
     /// The names of a function's parameters.
     Parameters,
 }
 
-/// Where a token stands.
+/// Surroundings of a token.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     pub place: Place,
-    /// Where the innermost function begins that it is part of; None: it is part of none.
+    /// Beginning of the innermost function that the token is part of; None: it is part of none.
     pub function: Option<usize>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn is_keyword(name: &[u8]) -> bool {
     KEYWORDS.iter().any(|keyword| keyword.as_bytes() == name)
 }
 
-/// Where each token stands. None where brackets and blocks do not close as they open.
+/// Returns the surroundings of each token. None where brackets and blocks do not close as they open.
 pub(super) fn scopes(tokens: &[Token<'_>]) -> Option<Vec<Scope>> {
     let outermost = Scope { place: Place::Statements, function: None };
     let (mut open, mut scopes, mut is_header) = (vec![outermost], Vec::with_capacity(tokens.len()), false);
@@ -66,7 +66,7 @@ pub(super) fn scopes(tokens: &[Token<'_>]) -> Option<Vec<Scope>> {
     Some(scopes)
 }
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 pub(super) fn tokens(text: &[u8]) -> Vec<Token<'_>> {
     // A first line that names an engine is none of Lua's.
     let at = if text.starts_with(b"#!") { end_of_line(text, 0) } else { 0 };

@@ -1,8 +1,8 @@
 //! `math.random`: each interpreter has its own sequence, and the same seed gives the same one on every platform and
 //! server.
 //!
-//! The generator is that of POSIX's `lrand48`: `x = x * 0x5DEECE66D + 0xB` modulo 2^48, of which the upper 31 bits are
-//! given.
+//! The generator is that of POSIX's `lrand48`: `x = x * 0x5DEECE66D + 0xB` modulo 2^48; the upper 31 bits are the
+//! result.
 
 use super::lua_arguments::FunctionWords;
 use super::lua_memory;

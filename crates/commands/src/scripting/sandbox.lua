@@ -1,5 +1,5 @@
--- Makes the world that scripts see out of a fresh interpreter: called once with the natives, before any script. Answers what the
--- interpreter calls.
+-- Makes the world that scripts see out of a fresh interpreter: called once with the natives, before any script. Returns the
+-- functions that the interpreter calls.
 --
 -- Tables are read-only by Lua itself, and the functions of scripts are Lua's own: no function of this file runs in a script.
 local native = ...
@@ -58,7 +58,7 @@ local scripts = globals_of(native.api)
 scripts.__server__err__handler = native.error_handler
 scripts.__redis__err__handler = native.error_handler
 
--- Functions do without what is for scripts only, and see their globals through a table that the text of a library sees others through.
+-- Functions lack the fields that are for scripts only, and see their globals through a table in which the text of a library sees others.
 local functions = globals_of(native.function_api)
 local through = { __index = functions }
 local shown = setmetatable({}, through)
@@ -96,7 +96,7 @@ function runner.end_load()
     see(functions)
 end
 
--- What is wrong with a text.
+-- Returns the error in a text.
 function runner.why_not(text, name)
     local _, why = loadstring(text, name)
     return why

@@ -1,8 +1,8 @@
-//! One run of a script: the commands that it calls.
+//! A run of a script, which calls commands.
 //!
 //! A command runs in the caller's [`Context`], under the locks that the run has, and replies into the caller's buffer;
-//! the reply is turned into Lua values and taken back. Which locks those are, and what happens when a command needs
-//! others, the module's essay says.
+//! the reply is turned into Lua values and taken back. The module's essay describes these locks, and the case that a
+//! command needs others.
 
 use super::call_buffers::Buffers;
 use super::convert;
@@ -39,25 +39,25 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Why a run that has changed nothing is to begin again.
+/// Reason for which a run that has changed nothing begins again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
-    /// It touches other keys than its own, or might, and needs the right to any lock.
+    /// The run touches undeclared keys, or might, and needs the right to any lock.
     OtherKeys,
-    /// A script has a lock for long: later.
+    /// A script has had a lock for long: the run begins again later.
     LongScript,
 }
 
-/// What runs.
+/// Code that runs.
 #[derive(Clone, Copy)]
 pub(super) enum Code<'r> {
     Script(&'r Compiled),
-    /// A library's.
+    /// A library's function.
     Function(&'r Callable),
 }
 
 impl<'r> Code<'r> {
-    /// What is known of the keys that it touches.
+    /// Returns the knowledge of the keys that it touches.
     pub fn reach(self) -> &'r Cell<Reach> {
         match self {
             Code::Script(script) => &script.reach,
@@ -66,17 +66,17 @@ impl<'r> Code<'r> {
     }
 }
 
-/// What a script is called, and may do.
+/// Name and rights of a script.
 pub(super) struct ScriptCall<'r> {
-    /// The SHA or the function's name.
+    /// SHA or name of the function.
     pub name: &'r [u8],
     pub code: Code<'r>,
     pub flags: ScriptFlags,
     /// Called by a command that only reads.
     pub read_only: bool,
-    /// The command that calls it.
+    /// Command that calls it.
     pub command: &'r Args<'r>,
-    /// Its client looks on.
+    /// The client debugs the script.
     pub is_debugged: bool,
 }
 
@@ -85,7 +85,7 @@ impl<'r> ScriptCall<'r> {
         matches!(self.code, Code::Function { .. })
     }
 
-    /// The same once more.
+    /// Returns the same call for another run.
     pub fn again(&self) -> ScriptCall<'r> {
         ScriptCall { ..*self }
     }
@@ -95,20 +95,20 @@ pub(super) struct ScriptRun<'r, 'c> {
     pub cx: &'r mut Context<'c>,
     call: ScriptCall<'r>,
     group: CommandGroup,
-    /// The keys that it was given.
+    /// Declared keys.
     declared: &'c [(usize, KeyHash)],
-    /// In a cluster: what its commands may be about.
+    /// Slot that its commands may use, in a cluster.
     slot: Option<ScriptSlot>,
-    /// What this run has shown.
+    /// Keys that this run has touched.
     pub reach: Reach,
-    /// Why it is to end as if it had not begun.
+    /// Reason for which the run ends as if it had not begun.
     pub obstacle: Option<Obstacle>,
-    /// The right to take more locks than those of the declared keys, from the first change on.
+    /// Right to take more locks than those of the declared keys, from the first change on.
     claim: Option<GrowRight<'c>>,
-    /// It does without that right.
+    /// The run does without that right.
     is_confined: bool,
     over: bool,
-    /// Its client's user was removed while it ran.
+    /// The user of the client was removed during the run.
     lost_user: bool,
     changed: bool,
     logging: Option<Readers>,
@@ -118,7 +118,7 @@ pub(super) struct ScriptRun<'r, 'c> {
     buffers: Box<Buffers>,
 }
 
-/// What ends a run that is to begin again; no script sees it as a result.
+/// Error that ends a run that is to begin again; no script sees it as a result.
 const RESTART: &[u8] = b"the script begins again";
 
 impl<'r, 'c> ScriptRun<'r, 'c> {
@@ -160,9 +160,9 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
     }
 
-    /// Its commands' records go into the log, and the caller's state is what it was. Returns the error of a run that
-    /// was killed, which may not have looked. One that had changed something was killed by the server's end: a half of
-    /// it is not logged.
+    /// Writes the records of its commands to the log and restores the caller's state. Returns the error of a run that
+    /// was killed and may not have looked since. A run that was killed after a change was killed by the server's
+    /// shutdown: the half of it that ran is not logged.
     pub fn end(self, db: u32) -> (Box<Buffers>, Option<Error>) {
         let killed = self.killed();
         let ScriptRun { cx, group, watch, buffers, changed, .. } = self;
@@ -181,7 +181,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         (buffers, is_killed.then_some(killed))
     }
 
-    /// The command that these words are, which is `found`, unless a script may not call it.
+    /// Returns the command of these words, which is `found`, unless a script may not call it.
     fn find(
         &mut self,
         found: Option<&'static CommandEntry>,
@@ -252,7 +252,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         self.reach_shards(entry, is_declared, shards.into_iter())
     }
 
-    /// Whether one of the keys that it was given lies in the shard.
+    /// Whether one of the declared keys lies in the shard.
     #[inline]
     fn is_declared(&self, shard: usize) -> bool {
         self.declared.iter().any(|(_, hash)| hash.shard() == shard)
@@ -279,7 +279,8 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
             self.escalate(entry)?;
         }
         if !self.cx.keys.reaches_all() && self.claim.is_none() {
-            // Its text was misread: it may not wait for the right, since who has that may wait for its locks.
+            // Its text was misread: the run may not wait for the right, since the holder of the right may wait for its
+            // locks.
             self.claim = self.cx.engine.locks().claim();
             if self.claim.is_none() {
                 return Err(Refused { error: Error::ScriptUndeclaredKey, entry: Some(entry) });
@@ -287,7 +288,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
         let ScriptRun { cx, watch, call, changed, claim, .. } = self;
         for shard in shards {
-            // Who has run for long himself need not give way to others who have.
+            // A script that has run for long itself need not give way to others that have.
             if !*changed && !watch.is_long && cx.keys.reaches_all() {
                 if !cx.keys.take(shard) {
                     return Err(self.give_up(Obstacle::LongScript, entry));
@@ -300,14 +301,14 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(())
     }
 
-    /// The right to any lock, for a run without keys: nothing is held, and nothing was touched.
+    /// Takes the right to any lock, for a run without keys, which holds no lock and has touched no key.
     fn escalate(&mut self, entry: &'static CommandEntry) -> Result<(), Refused> {
         while self.cx.keys.escalate_anew().is_err() {
             if !self.changed {
                 return Err(self.give_up(Obstacle::LongScript, entry));
             }
             if !self.cx.keys.is_admitted() {
-                // Its text was misread: nobody knew that it would touch a key.
+                // Its text was misread: the dispatcher did not know that the script would touch a key.
                 return Err(Refused { error: Error::ScriptUndeclaredKey, entry: Some(entry) });
             }
             self.watch.keep_others_alive(self.cx.engine, &self.call);
@@ -315,8 +316,8 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(())
     }
 
-    /// Before the first change: whatever else it may touch is certain to be had, and who waits for the end of what was
-    /// admitted before waits for this run, too.
+    /// Prepares the first change: the run is certain to get any lock that it may need later, and a client that waits
+    /// for the end of admitted commands waits for this run, too.
     fn prepare_to_change(&mut self, entry: &'static CommandEntry) -> Result<(), Refused> {
         if self.is_confined || self.cx.keys.reaches_all() {
             return Ok(());
@@ -331,7 +332,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(())
     }
 
-    /// The run ends here, without a trace, for nothing was changed.
+    /// Ends the run without a trace, for nothing was changed.
     fn give_up(&mut self, why: Obstacle, entry: &'static CommandEntry) -> Refused {
         self.obstacle = Some(why);
         Refused { error: Error::WouldBlock, entry: Some(entry) }
@@ -339,7 +340,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
 
     fn run(&mut self, found: Option<&'static CommandEntry>, args: &mut Args<'_>) -> Result<usize, Refused> {
         if self.obstacle.is_some() {
-            // Whatever a script makes of that: what it changes now it would change again.
+            // The script may catch the error and run on: a change that it makes now would be made again.
             return Err(Refused { error: Error::WouldBlock, entry: None });
         }
         let entry = self.find(found, args)?;
@@ -362,7 +363,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         self.cx.reply.set_protocol(self.protocol);
         self.group.run(self.cx, entry, args, self.logging);
         self.cx.reply.set_protocol(self.own_protocol);
-        // Time stands still, even for who sleeps (DEBUG SLEEP).
+        // Time stands still, even in a command that sleeps (DEBUG SLEEP).
         self.cx.now = now;
         // The command has just read the clock.
         if self.cx.engine.metrics()[self.cx.session.worker].clock() >= self.watch.next {
@@ -371,7 +372,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         Ok(start)
     }
 
-    /// The error that ends a run that is not to go on.
+    /// Returns the error of a run that was ended.
     fn killed(&self) -> Error {
         match self.call.is_function() {
             _ if self.lost_user => Error::ScriptUserRemoved,
@@ -380,14 +381,14 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         }
     }
 
-    /// Returns the error of a run that is to end: it was killed, or its user was removed.
+    /// Returns the error of a run that must end: it was killed, or its user was removed.
     fn check_end(&mut self) -> Result<(), mlua::Error> {
-        // A script of a user that is removed may do nothing any more, and others wait for the locks that it has.
+        // A script of a removed user may do nothing any more, and other clients wait for its locks.
         self.lost_user = !rights::has_any(self.cx.engine, self.cx.session);
         if self.is_ending() { Err(failure(&self.killed(), false)) } else { Ok(()) }
     }
 
-    /// Notes a command that was refused in the statistics.
+    /// Counts a refused command in the statistics.
     fn count(&self, refused: &Refused) {
         let (engine, worker) = (self.cx.engine, self.cx.session.worker);
         if let Some(entry) = refused.entry {
@@ -397,25 +398,25 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     }
 }
 
-/// How long a run lasts, and who was told that it takes long.
+/// Duration of a run, and whether the engine was notified that it takes long.
 struct Watch {
     run: Run,
-    /// When to look again.
+    /// Time of the next look.
     next: Nanos,
-    /// When a look at the run has ended last.
+    /// End of the last look at the run.
     looked: Nanos,
-    /// It is one of [`engine::scripts::script_cache::Scripts::is_long`].
+    /// The run is counted in [`engine::scripts::script_cache::Scripts::is_long`].
     is_long: bool,
     running: Option<Arc<Running>>,
 }
 
 /// Nanoseconds that a script may run before others need not wait for its locks.
 const LONG: u64 = 500_000;
-/// Nanoseconds from the end of one small turn for others to the next.
+/// Nanoseconds from the end of one short turn for other clients to the next.
 const BETWEEN: u64 = 200_000;
 
 impl Watch {
-    /// The script has run for long: others are not to wait for it.
+    /// Serves other clients when the script has run for long: they do not wait for its locks.
     fn keep_others_alive(&mut self, engine: &Engine, call: &ScriptCall<'_>) {
         let now = engine.host().nanos();
         if now < self.next {
@@ -446,7 +447,7 @@ impl Watch {
         }
         engine.host().while_busy();
         if engine.persistence_status().shutdown.has_ended() {
-            // All that is left to do is to end: it had not kept the server busy yet when the others were ended.
+            // The script was not yet counted as busy when the shutdown ended the others: it can only end.
             self.run.end_anyway();
         }
         self.next = engine.host().nanos().after(BETWEEN);
@@ -488,7 +489,7 @@ impl Commands for ScriptRun<'_, '_> {
         let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
         if found.is_none() {
             found = lookup(&args);
-            // The name alone tells the command, unless there are subcommands.
+            // The name alone identifies the command, unless there are subcommands.
             if let Some(entry) = CommandTable::get().find(&args[0]).filter(|entry| entry.subcommands.is_empty()) {
                 self.buffers.names.add(name, &args[0], entry);
             }
@@ -589,13 +590,13 @@ impl Commands for ScriptRun<'_, '_> {
     }
 }
 
-/// Why a command does not run.
+/// Reason for which a command does not run.
 struct Refused {
     error: Error,
     entry: Option<&'static CommandEntry>,
 }
 
-/// The error of words that are no command, or no subcommand of one.
+/// Returns the error of words that are no command, or no subcommand of one.
 fn unknown(args: &Args<'_>) -> Error {
     let container = CommandTable::get().find(&args[0]).filter(|entry| !entry.subcommands.is_empty() && args.len() > 1);
     container.map_or(Error::ScriptUnknownCommand, |entry| unknown_subcommand(entry, args))

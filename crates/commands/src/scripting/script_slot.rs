@@ -1,4 +1,4 @@
-//! In a cluster: the slot that a script is about.
+//! The slot of a script's keys in a cluster.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::{self, Routed};
@@ -11,12 +11,12 @@ use engine::{Error, Word};
 /// The slot of all keys of a script, once one is known.
 pub(super) struct ScriptSlot {
     slot: Option<u16>,
-    /// It has said that it goes across slots, or is of a time when nobody was asked.
+    /// The script declares that it uses several slots, or declares no flags, as old scripts do.
     may_cross: bool,
 }
 
 impl ScriptSlot {
-    /// That of a script with these keys.
+    /// Returns the slot of a script with these keys.
     pub fn of(keys: &[(usize, KeyHash)], may_cross: bool) -> ScriptSlot {
         ScriptSlot { slot: keys.first().map(|(_, hash)| hash.slot()), may_cross }
     }

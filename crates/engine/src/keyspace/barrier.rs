@@ -6,13 +6,13 @@
 //! is admitted anew.
 //!
 //! ```text
-//!   who changes:  the word - the gate, taken and released - for each shard: lock, put the present epoch there, unlock
-//!   who runs:     look at the word, retain its epoch - locks - compare it in each shard - run - unlock
+//!   changer:  the word - the gate, taken and released - for each shard: lock, put the present epoch there, unlock
+//!   runner:   look at the word, retain its epoch - locks - compare it in each shard - run - unlock
 //! ```
 //!
-//! A command that has compared before the barrier came to one of its shards holds that lock until it has ended, and the
+//! A command that has compared before the barrier reached one of its shards holds that lock until it has ended, and the
 //! barrier waits there. A command that compares later sees the number. So when the barrier has passed, no older command
-//! runs, and none begins. That holds for every way to locks:
+//! runs, and none begins. The rule holds for every way to locks:
 //!
 //! | way | where it compares |
 //! |---|---|

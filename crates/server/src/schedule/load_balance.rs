@@ -6,11 +6,11 @@
 //!              ^ from now on, from nothing
 //! ```
 //!
-//! Every worker decides for itself by the loads of all, of which all see about the same. A worker gives when it is busy
-//! nearly all of the time and another one is not by far. It gives as much as brings the two to the same load. Where
+//! Every worker decides for itself by the loads of all, which look about the same to each. A worker gives when it is
+//! busy nearly all of the time and another one is not by far. It gives as much as brings the two to the same load. If
 //! several give, one after the other may do that for half a second, and the others together as much. A connection that
 //! would reverse the difference stays: one that keeps a worker busy alone does so anywhere. A connection that was given
-//! stays where it is for a while. So nothing goes back and forth.
+//! stays in its place for a while. So nothing moves back and forth.
 
 use engine::time::Nanos;
 use std::cmp::Reverse;

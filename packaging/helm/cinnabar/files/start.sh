@@ -16,7 +16,7 @@ me=$POD.$DOMAIN
 
 ask() { REDISCLI_AUTH=${PASSWORD:-} timeout 3 cinnabar-cli --no-auth-warning -h "$1" -p "$2" "$3" "$4" "$5" 2>/dev/null; }
 
-# Where the Sentinels within the others say that the primary is; else the first pod, which every set begins with.
+# The primary's name, which the Sentinels within the other pods report; else the first pod, which every set begins with.
 primary() {
     at=0
     while [ "$at" -lt "$PODS" ]; do
@@ -61,8 +61,8 @@ if [ ! -e "$file" ]; then
     mv "$file.new" "$file"
 fi
 
-# The password is that of today, whatever was written into the file since it was made, and comes over the standard input: who lists
-# processes does not see it.
+# The password is the present one, whatever the file has from earlier starts, and is read from the standard input: a
+# list of processes does not show it.
 quoted=\"$(printf %s "${PASSWORD:-}" | sed 's/[\\"]/\\&/g')\"
 grep -vE '^(requirepass|primaryauth|user default|sentinel auth-pass primary) ' "$file" > "$file.new"
 if [ "$MODE" = replicated ] && [ -n "${PASSWORD:-}" ]; then
@@ -70,7 +70,7 @@ if [ "$MODE" = replicated ] && [ -n "${PASSWORD:-}" ]; then
 fi
 mv "$file.new" "$file"
 if [ "$MODE" = cluster ]; then
-    # Who is told to end hands its slots over first.
+    # A server that is to end hands its slots over first.
     set -- "$@" --shutdown-on-sigterm failover
 fi
 if [ "${ADMIN_PORT:-0}" != 0 ]; then

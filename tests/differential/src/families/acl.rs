@@ -6,7 +6,7 @@ use crate::compare::Rule;
 use crate::words::{Word, one_of};
 use fastrand::Rng;
 
-/// All users that rounds make, for who begins with none.
+/// All users that rounds make, for a round that begins with none.
 pub const CLEAN: [&str; 3] =
     ["ACL DELUSER alice bob carol dave", "ACL LOG RESET", "CONFIG SET acl-pubsub-default resetchannels"];
 
@@ -99,7 +99,7 @@ const SCRIPTS: &[&str] = &[
     "#!lua flags=no-writes\nreturn redis.pcall('get',KEYS[1])",
 ];
 
-/// Of keys that they do not name.
+/// Scripts with keys that they do not declare.
 const FREE_SCRIPTS: &[&str] = &[
     "return redis.pcall('get','k1')",
     "return redis.pcall('set','k2','x')",
@@ -110,7 +110,7 @@ const FREE_SCRIPTS: &[&str] = &[
     "return redis.pcall('sort','k1','by','w*')",
 ];
 
-/// Who logs in, and is never deleted: the connection would end.
+/// Returns a user that logs in, and is never deleted: the connection would end.
 fn who(rng: &mut Rng) -> Vec<u8> {
     one_of(rng, &["alice", "bob"])
 }
@@ -230,7 +230,7 @@ const COMMANDS: &[&str] = &[
     "quit",
 ];
 
-/// Which rights a user has.
+/// Returns a right of a user.
 fn right(rng: &mut Rng) -> Vec<u8> {
     let text = |sign: &str, word: &[u8]| [sign.as_bytes(), word].concat();
     match rng.u8(..24) {

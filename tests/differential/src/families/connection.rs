@@ -97,8 +97,8 @@ fn unknown(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Commands whose table entries and arity errors are compared. Those with subcommands are left out, save one: a server
-/// may lack some of the others' subcommands.
+/// Commands whose table entries and arity errors are compared. Commands with subcommands are left out, save one: a
+/// server may lack some of the others' subcommands.
 fn name_only(rng: &mut Rng) -> Vec<u8> {
     one_of(
         rng,

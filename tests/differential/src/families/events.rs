@@ -1,5 +1,5 @@
-//! Commands that tell of keys in ways of their own: groups, scripts, and keys that are met after they have expired.
-//! Only drawn when events are compared, since only then nothing but a command removes such keys.
+//! Commands whose events of keys differ from others': groups, scripts, and keys that are met after they have expired.
+//! They are only drawn when events are compared, since only then nothing but a command removes such keys.
 
 use super::{Family, row};
 use crate::compare::Rule;

@@ -1,7 +1,7 @@
 //! Geo: places in and about a town, and at the edges of the map.
 //!
-//! In which order those are replied that are equally far is not defined; so places are drawn that are not, distances
-//! are stored where nobody searches, and the edges of the map have a key of their own.
+//! The order of replied places that are equally far is not defined; so drawn places never are, distances are stored
+//! where no search runs, and the edges of the map have a key of their own.
 
 use super::{Family, newest, row};
 use crate::words::{Word, decimal, float, one_of, value};
@@ -68,7 +68,7 @@ pub const FAMILY: Family = Family {
 const PROBE: &str = "GEOSEARCH probe BYPOLYGON 3 1 1 2 2 3 1";
 
 const WORDS: &[Word] = &[
-    // Not those of other families, whose sorted sets have members that are equally far.
+    // Keys of other families are left out, whose sorted sets have members that are equally far.
     ("key", |rng| if rng.u8(..20) == 0 { b"wrong".to_vec() } else { one_of(rng, &["town:1", "town:2", "town:3"]) }),
     ("wrong", |_| b"wrong".to_vec()),
     ("stored", |_| b"stored".to_vec()),

@@ -38,7 +38,7 @@ pub const FAMILY: Family = Family {
 const WORDS: &[Word] = &[
     ("sketch", sketch),
     ("none", |_| b"none".to_vec()),
-    // Of bytes that make no sense the peer decodes those behind them as well.
+    // The peer decodes the bytes behind those that make no sense as well.
     ("whole", |_| b"whole".to_vec()),
     ("most_bytes", |_| b"hll-sparse-max-bytes".to_vec()),
     ("element", |rng| if rng.u8(..8) == 0 { value(rng) } else { decimal(rng.u32(..5_000)) }),

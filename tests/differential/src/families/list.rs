@@ -1,7 +1,7 @@
 //! Lists: the whole group.
 //!
-//! Commands that would wait are sent in transactions, where nobody waits. Lists are made under other limits of the
-//! packed form, too, so that all changes of form are met.
+//! Commands that would wait are sent in transactions, where none waits. Lists are made under other limits of the packed
+//! form, too, so that all changes of form are met.
 
 use super::{Family, row};
 use crate::words::{Word, collection_key, decimal, index, int, one_of};
@@ -75,7 +75,7 @@ const WORDS: &[Word] = &[
     ("junk", |rng| one_of(rng, &["", "x", "LEF", "COUNT"])),
 ];
 
-/// Of few values, so that they are found again; some are too large for a listpack with others, or for any.
+/// Draws few values, so that they are found again; some are too large for a listpack with others, or for any.
 fn element(rng: &mut Rng) -> Vec<u8> {
     match rng.u8(..20) {
         0..9 => decimal(rng.i32(-2..12)),

@@ -44,14 +44,14 @@ pub struct Row {
     pub needs: Needs,
 }
 
-/// What must hold for a row to be used. The command given is sent to find out.
+/// Condition for the use of a row. The given command is sent to find out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
     /// Both servers know this command.
     Both(&'static str),
-    /// The newest commands are asked for, and the peer knows this one. That the subject knows it is for the test to
-    /// say.
+    /// The newest commands are asked for, and the peer knows this one. The test itself decides whether the subject
+    /// knows it.
     Newest(&'static str),
 }
 
@@ -85,8 +85,8 @@ pub const ALL: &[&Family] = &[
     &acl::FAMILY,
 ];
 
-/// The names of those that are compared if nothing else is said: users' rights are those of Valkey 9, and are compared
-/// with that.
+/// Returns the names of the families that are compared by default: users' rights are those of Valkey 9, and are
+/// compared with that.
 pub fn by_default() -> Vec<String> {
     let names = ALL.iter().map(|family| family.name).filter(|name| *name != acl::FAMILY.name);
     names.map(str::to_owned).collect()
@@ -95,7 +95,7 @@ pub fn by_default() -> Vec<String> {
 pub use events::FAMILY as EVENTS;
 pub use history::FAMILY as HISTORY;
 
-/// Always in use: keys come and go, and hold values of other types than the commands want.
+/// Always in use: keys are added and removed, and hold values of other types than the commands want.
 pub const SEASONING: Family = Family {
     name: "seasoning",
     words: &[],

@@ -13,7 +13,7 @@ pub const BREAKING: &[u8] = b"BREAKING-PORT";
 pub const CLOSED: &[u8] = b"CLOSED-PORT";
 pub const TIGHT: &[u8] = b"TIGHT-MEMORY";
 
-/// Replicas go on where they were, or from the beginning once the history has another name.
+/// Replicas resume where they were, or begin again once the history has another name.
 const CUT_LINKS: Family = Family {
     name: "cut-links",
     words: WORDS,

@@ -142,7 +142,7 @@ fn body(rng: &mut Rng) -> String {
 
 fn expression(rng: &mut Rng, depth: usize) -> String {
     let inner = |rng: &mut Rng| expression(rng, depth + 1);
-    // Tables with several names come in an order of their own.
+    // Tables with several names have an order of their own.
     let packable = |rng: &mut Rng| pick(rng, PACKABLE);
     match rng.u8(..if depth > 2 { 10 } else { 22 }) {
         0..=5 => pick(rng, SCALARS).to_owned(),
@@ -268,7 +268,7 @@ const PACKABLE: &[&str] = &[
     "redis.call('incr', KEYS[1])",
 ];
 
-/// What has no address.
+/// Values without an address.
 const PLAIN: &[&str] = &["nil", "true", "1", "-0.1", "1e100", "'x'", "2^63", "0/0", "1/3"];
 
 const CALLS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Sets: the whole group. What chance chooses is compared only where there is nothing to choose.
+//! Sets: the whole group. A random choice is compared only where there is one possibility.
 
 use super::{Family, row};
 use crate::compare::Rule;

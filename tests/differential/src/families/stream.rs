@@ -2,7 +2,7 @@
 //!
 //! No reply may depend on the moment of its execution. Ids are given, and a `*` follows an id that lies far ahead of
 //! all clocks, after which it counts on; entries are asked for that have been pending for no time or for longer than a
-//! test takes; the times that replies tell of have a rule of their own.
+//! test takes; times in replies have a rule of their own.
 
 use super::{Family, row};
 use crate::compare::Rule;

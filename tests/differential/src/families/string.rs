@@ -58,7 +58,7 @@ pub const FAMILY: Family = Family {
 
 const WORDS: &[Word] = &[("offset", offset), ("small", small), ("count", count)];
 
-/// Where SETRANGE writes; see `hazard.rs` for what is too far.
+/// Draws the offset of SETRANGE; see `hazard.rs` for offsets that are too far.
 fn offset(rng: &mut Rng) -> Vec<u8> {
     match rng.u16(..1000) {
         0..800 => decimal(rng.i32(0..70)),
@@ -70,7 +70,7 @@ fn offset(rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Of so few values that two draws are often equal.
+/// Draws so few values that two draws are often equal.
 fn small(rng: &mut Rng) -> Vec<u8> {
     one_of(rng, &["a", "1", "", "01"])
 }

@@ -1,5 +1,5 @@
-//! Transactions: what is queued and refused, what EXEC answers, watched keys. Of the commands in them none has a reply
-//! that needs a rule.
+//! Transactions: queued and refused commands, replies of EXEC, watched keys. No command in them has a reply that needs
+//! a rule.
 
 use super::{Family, row};
 use crate::words::{Word, one_of};

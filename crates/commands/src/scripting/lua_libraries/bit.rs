@@ -27,7 +27,7 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(bit)
 }
 
-/// The low 32 bits of the nearest integer.
+/// Returns the low 32 bits of the nearest integer.
 fn bits(words: &FunctionWords<'_>, index: usize) -> mlua::Result<i32> {
     // Two to the 52nd and half of that: adding them leaves an integer's low bits at the bottom of the mantissa.
     let number = words.number(index)? + 6_755_399_441_055_744.0;
@@ -36,11 +36,11 @@ fn bits(words: &FunctionWords<'_>, index: usize) -> mlua::Result<i32> {
 
 fn fold(words: &FunctionWords<'_>, operation: fn(i32, i32) -> i32) -> mlua::Result<i32> {
     let first = bits(words, 0)?;
-    // From the last one on: the first error counts.
+    // The last argument is converted first: its error counts.
     (1..words.values.len()).rev().try_fold(first, |folded, index| Ok(operation(folded, bits(words, index)?)))
 }
 
-/// Eight digits, or as many as the second argument says; negative for capitals.
+/// Returns eight digits, or as many as the second argument says; negative for capitals.
 fn tohex(lua: &Lua, values: MultiValue) -> mlua::Result<String> {
     let words = FunctionWords { lua, values };
     let number = bits(&words, 0)?;

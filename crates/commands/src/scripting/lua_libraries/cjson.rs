@@ -1,7 +1,7 @@
 //! The library `cjson`: tables to JSON and back.
 //!
 //! A table with positive whole numbers as keys, and no others, is an array, any other an object; an empty one is `{}`.
-//! `null` is `cjson.null`. What the library's options change lasts as long as the interpreter.
+//! `null` is `cjson.null`. A change of the library's options lasts as long as the interpreter.
 
 use super::cjson_decode;
 use crate::scripting::failure::{bad_argument, message};
@@ -51,7 +51,7 @@ impl Default for JsonOptions {
     }
 }
 
-/// Sets an option, as the arguments of the function of its name say, and returns what it is then.
+/// Sets an option, as the arguments of the function of its name say, and returns its value.
 type SetOption = fn(&FunctionWords<'_>, &mut JsonOptions) -> mlua::Result<MultiValue>;
 
 pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
@@ -82,7 +82,7 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(library)
 }
 
-/// The functions of options, with how many arguments each takes.
+/// Functions of options, with the number of arguments that each takes.
 const OPTIONS: [(&str, usize, SetOption); 7] = [
     ("encode_sparse_array", 3, |words, options| {
         let convert = flag(words, &mut options.sparse_convert)?;
@@ -102,7 +102,7 @@ fn only(value: mlua::Result<Value>) -> mlua::Result<MultiValue> {
     value.map(|value| MultiValue::from_iter([value]))
 }
 
-/// The index of the first argument among these words; None: it is nil.
+/// Returns the index of the first argument among these words; None: it is nil.
 fn choice(words: &FunctionWords<'_>, names: &[&[u8]]) -> mlua::Result<Option<usize>> {
     match words.values.front() {
         None | Some(Value::Nil) => return Ok(None),
@@ -165,7 +165,7 @@ fn encode(lua: &Lua, values: MultiValue, options: JsonOptions) -> mlua::Result<V
 
 /// Bytes that a byte of a string takes at most.
 const ESCAPED: usize = 6;
-/// More than what stands around a string, and than a number takes.
+/// Bound of the quotes around a string, and of the length of a number.
 const SHORT: usize = 32;
 
 struct Encoder<'l> {
@@ -242,7 +242,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// How long the array is that the table is; None for an object. C counts in 32 bits.
+    /// Returns the length of the array that the table is; None for an object. C counts in 32 bits.
     fn array_len(&self, table: &Table) -> mlua::Result<Option<usize>> {
         let (mut highest, mut items) = (0i32, 0i32);
         for pair in table.pairs::<Value, Value>() {
@@ -305,7 +305,7 @@ impl Encoder<'_> {
     }
 }
 
-/// A number with so many digits, in the shorter of C's two notations (`%.*g`).
+/// Returns a number with so many digits, in the shorter of C's two notations (`%.*g`).
 fn general(number: f64, precision: usize) -> String {
     if number == 0.0 {
         return if number.is_sign_negative() { "-0" } else { "0" }.to_owned();

@@ -1,7 +1,7 @@
 //! JSON to Lua values.
 //!
-//! Tokens first, as errors tell of them; numbers may be what C reads as one (`0x10`, `inf`, `nan`) unless an option
-//! forbids it.
+//! The text is split into tokens first, as errors name them; numbers may be any text that C reads as one (`0x10`,
+//! `inf`, `nan`) unless an option forbids it.
 
 use super::cjson::{DEPTH_MAX, JsonOptions};
 use crate::scripting::failure::message;
@@ -64,7 +64,7 @@ struct Parser<'t> {
     lua: &'t Lua,
     text: &'t [u8],
     at: usize,
-    /// Where the last token, or what is wrong in it, began.
+    /// Beginning of the last token, or of the error in it.
     began: usize,
     options: JsonOptions,
 }
@@ -181,7 +181,7 @@ impl Parser<'_> {
         Token::String(out)
     }
 
-    /// The escaped character at `at`; how long it is written.
+    /// Writes the escaped character at `at`; returns the length of its escape.
     fn escape(&self, at: usize, out: &mut Vec<u8>) -> Result<usize, &'static str> {
         let plain = match self.text.get(at + 1) {
             Some(byte @ (b'"' | b'\\' | b'/')) => *byte,

@@ -1,14 +1,14 @@
 //! The library `cmsgpack`: MessagePack.
 //!
 //! Numbers that are integers are packed as the shortest integer, tables with the keys 1 to n and no others as arrays,
-//! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself comes to an end.
+//! all others as maps. Tables deeper than [`DEPTH_MAX`] become nil, so that one that contains itself ends.
 
 use crate::scripting::failure::{bad_argument, bare_message, message};
 use crate::scripting::lua_arguments::{FunctionWords, c_integer, number};
 use crate::scripting::lua_memory::{self, native, room_for, room_to_grow};
 use mlua::{Lua, MultiValue, Table, Value};
 
-/// More bytes than a value that is no string takes, or the head of one.
+/// Bound of the bytes of a value that is no string, and of the head of one.
 const SHORT: usize = 16;
 /// Bytes of Lua's memory that a byte can become: an element of a table that grows.
 const VALUE: usize = 48;
@@ -97,7 +97,7 @@ fn write_integer(out: &mut Vec<u8>, number: i64) {
     }
 }
 
-/// Four bytes where they say the same as eight.
+/// Writes a number in four bytes where they have the value of eight.
 fn write_double(out: &mut Vec<u8>, number: f64) {
     let short = number as f32;
     if f64::from(short) == number {
@@ -142,8 +142,8 @@ fn header(out: &mut Vec<u8>, len: usize, short: u8, long: u8) {
     }
 }
 
-/// `unpack(data)` gives all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` where they
-/// stopped and then the values; -1 stands for the end.
+/// `unpack(data)` returns all values, `unpack_one(data, offset)` and `unpack_limit(data, limit, offset)` return the
+/// place where they stopped and then the values; -1 stands for the end.
 fn unpack(words: &FunctionWords<'_>, limit: i64, offset: i64) -> mlua::Result<MultiValue> {
     let lua = words.lua;
     let data = words.text(0)?;
@@ -176,17 +176,17 @@ fn unpack(words: &FunctionWords<'_>, limit: i64, offset: i64) -> mlua::Result<Mu
     Ok(MultiValue::from_iter(found))
 }
 
-/// Values that a function can return at once: what fits Lua's stack for native functions.
+/// Values that a function can return at once: as many as fit Lua's stack for native functions.
 const RETURNED_MAX: usize = 7_998;
 
-/// How deeply values may nest that are unpacked; deeper ones would not fit the thread's stack.
+/// Depth to which values may nest that are unpacked; deeper ones would not fit the thread's stack.
 const NESTING_MAX: usize = 200;
 
 struct Reader<'d> {
     lua: &'d Lua,
     data: &'d [u8],
     at: usize,
-    /// There is room for what the bytes before this one become.
+    /// There is room for the values of the bytes before this one.
     asked_to: usize,
 }
 
@@ -231,7 +231,7 @@ impl Reader<'_> {
             0xca => real(f32::from_bits(self.unsigned(4)? as u32).into()),
             0xcb => real(f64::from_bits(self.unsigned(8)?)),
             0xcc..=0xce => real(self.unsigned(1 << (tag - 0xcc))? as f64),
-            // As other servers' library has it: the upper half is negative.
+            // The upper half is negative, as in the library of other servers.
             0xcf => real(self.unsigned(8)? as i64 as f64),
             0xd0 => real(f64::from(self.unsigned(1)? as i8)),
             0xd1 => real(f64::from(self.unsigned(2)? as i16)),

@@ -8,7 +8,7 @@ mod pack;
 
 use mlua::{Lua, Table};
 
-/// All of them, by name.
+/// Returns all of them, by name.
 pub(super) fn all(lua: &Lua) -> mlua::Result<Table> {
     let libraries = lua.create_table()?;
     libraries.raw_set("bit", bit::table(lua)?)?;
@@ -24,7 +24,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// What decoding may take for a byte of input: an element of a table, and the table.
+    /// Bytes that decoding may take for a byte of input: an element of a table, and the table.
     const BYTES_MAX: usize = 200;
 
     fn libraries() -> Lua {
@@ -34,7 +34,7 @@ mod tests {
         lua
     }
 
-    /// Decodes bytes, which must come to an end, with a value or an error, and without more memory than they are worth.
+    /// Decodes bytes, which must end with a value or an error, and without more memory than they are worth.
     fn decode(function: &str, words: &[&[u8]]) -> Option<usize> {
         let lua = libraries();
         let function: Function = lua.load(format!("return {function}")).eval().expect("a function");
@@ -46,7 +46,7 @@ mod tests {
         let before = lua.used_memory();
         let values = function.call::<MultiValue>(words);
         let took = lua.used_memory() - before;
-        // An error tells where it was met.
+        // An error contains the place where it was found.
         assert!(took <= BYTES_MAX * len + 4096, "{took} bytes for {len}");
         values.ok().map(|values| values.len())
     }
@@ -88,7 +88,7 @@ mod tests {
         assert!(same.call::<bool>((value, decoded)).expect("an answer"));
     }
 
-    /// Bytes that begin like something.
+    /// Returns bytes that begin like a packed value.
     fn packed() -> impl Strategy<Value = Vec<u8>> {
         let tag = proptest::sample::select(vec![
             0x81, 0x92, 0xa3, 0xc0, 0xca, 0xcf, 0xd3, 0xd9, 0xdb, 0xdc, 0xdd, 0xde, 0xdf,
@@ -96,7 +96,7 @@ mod tests {
         vec(prop_oneof![tag, any::<u8>(), Just(0), Just(0xff)], 0..64)
     }
 
-    /// As lua-cjson tells it: what C reads as a number and JSON does not is one where that is allowed.
+    /// As lua-cjson has it: a text that C reads as a number and JSON does not is one where that is allowed.
     #[test]
     fn what_is_wrong_with_a_number_is_told() {
         for (text, are_allowed, not_allowed) in [

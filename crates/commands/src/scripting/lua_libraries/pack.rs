@@ -36,7 +36,7 @@ struct Format<'f> {
     align: usize,
 }
 
-/// A letter of a format, the bytes that it takes, and those of padding before it.
+/// A letter of a format, its number of bytes, and the bytes of padding before it.
 struct Item {
     option: u8,
     size: usize,
@@ -48,7 +48,7 @@ impl<'f> Format<'f> {
         Format { words, left: engine::before_nul(format), big: cfg!(target_endian = "big"), align: 1 }
     }
 
-    /// The number that stands next, or `default`.
+    /// Returns the number that stands next, or `default`.
     fn number(&mut self, default: usize) -> mlua::Result<usize> {
         let digits = self.left.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
@@ -61,7 +61,7 @@ impl<'f> Format<'f> {
         number.map(|n| n as usize).ok_or_else(|| message(self.words.lua, "integral size overflow"))
     }
 
-    /// The next letter, where `position` bytes are before it.
+    /// Returns the next letter, where `position` bytes are before it.
     fn next(&mut self, position: usize) -> mlua::Result<Option<Item>> {
         let Some((&option, left)) = self.left.split_first() else { return Ok(None) };
         self.left = left;
@@ -81,7 +81,7 @@ impl<'f> Format<'f> {
         let padding = match size.min(self.align) {
             0 => 0,
             _ if option == b'c' => 0,
-            // Right for powers of two, and what others get elsewhere.
+            // The formula is right for powers of two, and gives other servers' result for other numbers.
             align => (align - (position & (align - 1))) & (align - 1),
         };
         Ok(Some(Item { option, size, padding }))
@@ -110,7 +110,8 @@ fn put(out: &mut Vec<u8>, bytes: impl DoubleEndedIterator<Item = u8>, big: bool)
     if big { out.extend(bytes.rev()) } else { out.extend(bytes) }
 }
 
-/// The 64 bits that C makes of a number: negative ones in two's complement, others above the signed range as they are.
+/// Returns the 64 bits that C makes of a number: negative ones in two's complement, others above the signed range as
+/// they are.
 fn bits(number: f64) -> u64 {
     const HALF: f64 = 9_223_372_036_854_775_808.0;
     if number >= HALF { c_integer(number - HALF) as u64 ^ 1 << 63 } else { c_integer(number) as u64 }
@@ -119,7 +120,7 @@ fn bits(number: f64) -> u64 {
 fn pack(lua: &Lua, values: MultiValue) -> mlua::Result<Value> {
     let mut words = FunctionWords { lua, values };
     let text = words.text(0)?;
-    // The first that is missing is told as nil.
+    // The error names the first that is missing as nil.
     words.values.push_back(Value::Nil);
     let text = text.as_bytes();
     let mut format = Format::new(&words, &text);
@@ -197,7 +198,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
             b'd' => found.push(Value::Number(f64::from_le_bytes(ordered(bytes).try_into().unwrap_or_default()))),
             b'c' if size > 0 => found.push(Value::String(lua_memory::string(lua, bytes)?)),
             b'c' => {
-                // The length is what was read last.
+                // The length is the value that was read last.
                 let length = found.pop().map(|value| lua.coerce_number(value)).transpose()?.flatten();
                 size = bits(length.ok_or_else(|| message(lua, "format 'c0' needs a previous size"))?) as usize;
                 found.push(Value::String(lua_memory::string(lua, take(position, size)?)?));
@@ -217,7 +218,7 @@ fn unpack(lua: &Lua, values: MultiValue) -> mlua::Result<MultiValue> {
     Ok(MultiValue::from_iter(found))
 }
 
-/// A number of little-endian bytes; what does not fit 64 bits is cut off.
+/// Returns a number of little-endian bytes; bits above 64 are cut off.
 fn integer(bytes: &[u8], signed: bool) -> f64 {
     let mut low = [0; 8];
     let size = bytes.len().min(8);
@@ -241,7 +242,7 @@ fn size(lua: &Lua, values: MultiValue) -> mlua::Result<f64> {
         match option {
             b's' => return Err(words.wrong(0, "option 's' has no fixed size")),
             b'c' if size == 0 => return Err(words.wrong(0, "option 'c0' has no fixed size")),
-            // Letters that are none have no size.
+            // Alphanumerics that are no letters of a format have no size.
             other if other.is_ascii_alphanumeric() => {}
             other => format.control(other)?,
         }

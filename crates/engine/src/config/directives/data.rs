@@ -28,7 +28,7 @@ directives! { after super::memory::END;
     LIST_MAX_LISTPACK_SIZE = integer("list-max-listpack-size", -2, INT_MIN, INT_MAX).alias("list-max-ziplist-size").applied(EngineChange(|engine| engine.encoding_limits()));
     /// The order that SORT ALPHA follows; only the order of bytes (empty, `C` or `POSIX`) is there.
     LOCALE_COLLATE = text("locale-collate", "").keeps_empty().checked(validators::locale).unsupported("Cinnabar sorts by the order of bytes").unmet(Unmet::Shown);
-    /// Which events of keys are published: `K` and `E` choose the channels, the other letters the classes.
+    /// Events of keys that are published: `K` and `E` choose the channels, the other letters the classes.
     NOTIFY_KEYSPACE_EVENTS = special("notify-keyspace-events", DirectiveKind::KeyspaceEvents, "").applied(Engine(|engine| engine.keyspace_events()));
     /// Members up to which a set of integers stays packed.
     SET_MAX_INTSET_ENTRIES = integer("set-max-intset-entries", 512, 0, i64::MAX).applied(EngineChange(|engine| engine.encoding_limits()));

@@ -25,7 +25,7 @@ directives! { after super::tls::END;
     CRASH_LOG_ENABLED = flag("crash-log-enabled", true);
     /// Test the memory in that report.
     CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true).unsupported("A crash report of Cinnabar does not test the memory").unmet(Unmet::Shown);
-    /// What a crash report is to say of what the server was doing.
+    /// Text that a crash report adds about the work of the server.
     DEBUG_CONTEXT = text("debug-context", "").keeps_empty().hidden();
     /// Keep keys and values out of crash reports.
     HIDE_USER_DATA_FROM_LOG = flag("hide-user-data-from-log", true);

@@ -48,8 +48,8 @@ directives! { after super::limits::END;
     MAXMEMORY = memory("maxmemory", 0, 0, i64::MAX).unit(Unit::UnsignedMemory).applied(EngineChange(|engine| engine.memory_limit()));
     /// How long one eviction may go on, from 0 (shortest) to 100 (until there is room).
     MAXMEMORY_EVICTION_TENACITY = integer("maxmemory-eviction-tenacity", 10, 0, 100);
-    /// Which keys are evicted: any (`allkeys`) or only those that expire (`volatile`), the least recently used
-    /// (`lru`), least frequently used (`lfu`), next to expire (`ttl`) or any (`random`); `noeviction` refuses writes.
+    /// Keys that are evicted: any (`allkeys`) or only keys that expire (`volatile`), the least recently used (`lru`),
+    /// least frequently used (`lfu`), next to expire (`ttl`) or any (`random`); `noeviction` refuses writes.
     MAXMEMORY_POLICY = choice("maxmemory-policy", &["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl", "allkeys-lru", "allkeys-lfu", "allkeys-random", "noeviction"], "noeviction").applied(Engine(|engine| engine.eviction_policy()));
     /// Keys that are looked at for each one that is evicted.
     MAXMEMORY_SAMPLES = integer("maxmemory-samples", 5, 1, 64);

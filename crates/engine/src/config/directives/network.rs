@@ -37,29 +37,29 @@ directives! { after 0;
     IO_THREADS_ALWAYS_ACTIVE = flag("io-threads-always-active", false).hidden().unsupported("Every thread of Cinnabar reads and writes for itself").unmet(Unmet::Shown);
     /// With how many threads of input and output replies are not copied.
     MIN_IO_THREADS_AVOID_COPY_REPLY = integer("min-io-threads-avoid-copy-reply", 7, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
-    /// From how many bytes on a string is not copied into the reply.
+    /// Bytes from which on a string is not copied into the reply.
     MIN_STRING_SIZE_AVOID_COPY_REPLY = integer("min-string-size-avoid-copy-reply", 16384, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
-    /// The same with threads of input and output.
+    /// Bytes from which on a string is not copied into the reply, with threads of input and output.
     MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
     MPTCP = flag("mptcp", false).immutable();
     /// Certificates of the authorities that a collector's certificate may be signed by. Empty: the system's. It has to
     /// have the name of the endpoint.
     OTLP_CA_CERT_FILE = text("otlp-ca-cert-file", "").immutable().confirmed();
-    /// Where metrics are sent as OTLP over HTTP: `http://host:4318` or `https://host`, with a path where it is not
-    /// `/v1/metrics`. Empty sends none. They are sent whether there is an `admin-port` or not.
+    /// Endpoint to which metrics are sent as OTLP over HTTP: `http://host:4318` or `https://host`, with a path where it
+    /// is not `/v1/metrics`. Empty sends none. Metrics are sent whether there is an `admin-port` or not.
     OTLP_ENDPOINT = text("otlp-endpoint", "").immutable().confirmed();
-    /// What stands in the head of each request besides: `api-key=secret,other=value`. Values may have bytes as `%2C`.
+    /// Further headers of each request: `api-key=secret,other=value`. Values may have bytes as `%2C`.
     OTLP_HEADERS = text("otlp-headers", "").immutable().sensitive().confirmed();
-    /// Seconds between two times of that.
+    /// Seconds between two transmissions of metrics over OTLP.
     OTLP_INTERVAL = integer("otlp-interval", 60, 1, 86_400).immutable().confirmed();
     /// The TCP port for RESP clients; 0 does not listen on TCP.
     PORT = integer("port", 6379, 0, PORT_MAX).applied(Server(|server| server.port()));
     /// How many commands are looked ahead for.
     PREFETCH_BATCH_MAX_SIZE = integer("prefetch-batch-max-size", 16, 0, 128).unsupported("Cinnabar looks ahead as far as requests have arrived").unmet(Unmet::Shown);
-    /// Where a header of the PROXY protocol, version 2, comes before all else, even before TLS: any of `port`,
-    /// `tls-port`, `book-port` and `unixsocket`. Only proxies may reach these, as who connects can say any address.
-    /// Connections without the header are closed.
+    /// Listeners whose connections begin with a header of the PROXY protocol, version 2, even before TLS: any of
+    /// `port`, `tls-port`, `book-port` and `unixsocket`. Only proxies may reach these, as a client can name any
+    /// address. Connections without the header are closed.
     PROXY_PROTOCOL = choices("proxy-protocol", &["no", "port", "tls-port", "book-port", "unixsocket"], "no");
     /// The addresses that are listened on for RDMA.
     RDMA_BIND = text("rdma-bind", "").unsupported("No RDMA building support.").unmet(Unmet::Refused);

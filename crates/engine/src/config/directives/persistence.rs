@@ -22,7 +22,7 @@ directives! { after super::data::END;
     AOF_USE_RDB_PREAMBLE = flag("aof-use-rdb-preamble", true);
     /// The folder of the append-only file, inside `dir`.
     APPENDDIRNAME = text("appenddirname", "appendonlydir").keeps_empty().checked(validators::append_dirname).immutable();
-    /// What the names of the log's files begin with.
+    /// Beginning of the names of the log's files.
     APPENDFILENAME = text("appendfilename", "appendonly.aof").keeps_empty().checked(validators::append_filename).immutable();
     /// When the log is synced: before every reply, once a second, or when the system does.
     APPENDFSYNC = choice("appendfsync", &["everysec", "always", "no"], "everysec").applied(Engine(|engine| engine.append_fsync()));
@@ -51,7 +51,7 @@ directives! { after super::data::END;
     /// Refuse snapshots of versions that are not known (`strict`), or try them (`relaxed`).
     RDB_VERSION_CHECK = choice("rdb-version-check", &["strict", "relaxed"], "strict");
     // The dialect of the formats that Redis and Valkey have in different ways.
-    /// Whose form DUMP and snapshots take where those of Redis and Valkey differ.
+    /// Server whose form DUMP and snapshots take where the forms of Redis and Valkey differ.
     RDB_VERSION_COMPAT = choice("rdb-version-compat", &["valkey", "redis"], "valkey");
     /// Snapshots end in a checksum, which loads check.
     RDBCHECKSUM = flag("rdbchecksum", true).immutable();

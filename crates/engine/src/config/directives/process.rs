@@ -31,12 +31,12 @@ directives! { after super::logging::END;
     SERVER_CPULIST = text("server-cpulist", "").alias("server_cpulist").immutable();
     /// Show what the server is in its process's title.
     SET_PROC_TITLE = flag("set-proc-title", true).immutable();
-    /// What SIGINT does: as the words of SHUTDOWN.
+    /// Effect of SIGINT, in the words of SHUTDOWN.
     SHUTDOWN_ON_SIGINT = choices("shutdown-on-sigint", &["default", "save", "nosave", "now", "force", "safe", "failover"], "default");
-    /// What SIGTERM does: as the words of SHUTDOWN.
+    /// Effect of SIGTERM, in the words of SHUTDOWN.
     SHUTDOWN_ON_SIGTERM = choices("shutdown-on-sigterm", &["default", "save", "nosave", "now", "force", "safe", "failover"], "default");
     /// Seconds that a shutdown waits for replicas.
     SHUTDOWN_TIMEOUT = integer("shutdown-timeout", 10, 0, INT_MAX);
-    /// Who supervises the process, and is told when it is ready.
+    /// Supervisor of the process, which is notified when it is ready.
     SUPERVISED = choice("supervised", &["upstart", "systemd", "auto", "no"], "no").immutable();
 }

@@ -25,7 +25,7 @@ directives! { after super::persistence::END;
     PRIMARYAUTH = text("primaryauth", "").alias("masterauth").sensitive();
     /// The user at the primary.
     PRIMARYUSER = text("primaryuser", "").alias("masteruser").sensitive();
-    /// What happens when a replicated command fails.
+    /// Reaction to a replicated command that fails.
     PROPAGATION_ERROR_BEHAVIOR = choice("propagation-error-behavior", &["ignore", "panic", "panic-on-replicas"], "ignore");
     /// Bytes of changes that are kept for replicas that come back.
     REPL_BACKLOG_SIZE = memory("repl-backlog-size", 10 << 20, 1, i64::MAX).clamped(16 << 10, i64::MAX);
@@ -63,7 +63,7 @@ directives! { after super::persistence::END;
     /// Whether the server leads, or follows another one, even if acknowledged writes may be lost thereby. For an
     /// operator who knows that nothing better is left.
     REPLICA_MAY_LOSE_ACKNOWLEDGED = flag("replica-may-lose-acknowledged", false);
-    /// Which replica Sentinel prefers: the lowest above 0.
+    /// Rank of this replica for Sentinel, which prefers the lowest above 0.
     REPLICA_PRIORITY = integer("replica-priority", 100, 0, INT_MAX).alias("slave-priority");
     /// A replica refuses writes of clients.
     REPLICA_READ_ONLY = flag("replica-read-only", true).alias("slave-read-only").applied(Engine(|engine| engine.replica_admission()));

@@ -5,7 +5,7 @@ use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{DirectiveEntry, choice, flag, integer, text};
 
 directives! { after super::network::END;
-    /// Which channels a new user may use.
+    /// Channels that a new user may use.
     ACL_PUBSUB_DEFAULT = choice("acl-pubsub-default", &["allchannels", "resetchannels"], "resetchannels");
     /// The file that users are read from, and ACL SAVE writes.
     ACLFILE = text("aclfile", "").keeps_empty().immutable();
@@ -13,11 +13,12 @@ directives! { after super::network::END;
     ACLLOG_MAX_LEN = integer("acllog-max-len", 128, 0, i64::MAX);
     /// Assertions for debugging.
     ENABLE_DEBUG_ASSERT = flag("enable-debug-assert", false).immutable().hidden().unsupported("Cinnabar has no assertions for debugging");
-    /// Who may call DEBUG: nobody, everybody, or clients on this machine (`local`).
+    /// Clients that may call DEBUG: none (`no`), all (`yes`), or clients on this machine (`local`).
     ENABLE_DEBUG_COMMAND = choice("enable-debug-command", &["no", "yes", "local"], "no").immutable();
-    /// Who may call MODULE: nobody, everybody, or clients on this machine (`local`).
+    /// Clients that may call MODULE: none (`no`), all (`yes`), or clients on this machine (`local`).
     ENABLE_MODULE_COMMAND = choice("enable-module-command", &["no", "yes", "local"], "no").immutable();
-    /// Who may change protected directives by CONFIG SET: nobody, everybody, or clients on this machine (`local`).
+    /// Clients that may change protected directives by CONFIG SET: none (`no`), all (`yes`), or clients on this machine
+    /// (`local`).
     ENABLE_PROTECTED_CONFIGS = choice("enable-protected-configs", &["no", "yes", "local"], "no").immutable();
     /// Functions by which a script can reach the variables of others: `getfenv`, `setfenv` and `newproxy`.
     LUA_ENABLE_INSECURE_API = flag("lua-enable-insecure-api", false).alias("lua-enable-deprecated-api").hidden().protected().applied(Engine(|engine| engine.script_api()));

@@ -22,7 +22,8 @@ directives! { after super::cluster::END;
     TLS_CA_CERT_FILE = text("tls-ca-cert-file", "").always_applied().applied(TLS);
     /// The server's certificate.
     TLS_CERT_FILE = text("tls-cert-file", "").always_applied().applied(TLS);
-    /// Ciphers of TLS 1.2, in OpenSSL's names and words; empty is all. Those that Cinnabar has not are an error.
+    /// Ciphers of TLS 1.2, in OpenSSL's names and words; empty is all. A cipher that Cinnabar does not have is an
+    /// error.
     TLS_CIPHERS = text("tls-ciphers", "").applied(TLS);
     /// Ciphers of TLS 1.3, likewise.
     TLS_CIPHERSUITES = text("tls-ciphersuites", "").applied(TLS);
