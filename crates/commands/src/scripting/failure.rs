@@ -113,7 +113,7 @@ impl Failed {
     }
 }
 
-/// What the error of a run is, which has just been noted.
+/// Returns the failure of a run whose error and place have just been recorded.
 pub(super) fn failed(lua: &Lua, error: Value) -> mlua::Result<Failed> {
     let (error, place) = (clean(lua, error)?, PLACE.take());
     let mut is_odd = false;
