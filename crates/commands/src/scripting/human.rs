@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(shown("{1, 'two', {x = 3.5}, true}"), "{1; two; {[x]=3.5; }; true; }");
         assert_eq!(shown("{}"), "{}");
         assert_eq!(shown("nil"), "nil");
-        assert_eq!(shown("(function() local t = {} t[1] = t return t end)()").matches('{').count(), 9);
+        assert_eq!(shown("(function() local t = {} t[1] = t return t end)()").matches('{').count(), 10);
         assert!(shown("function() end").starts_with(" \"function@0x"));
     }
 }
