@@ -154,7 +154,7 @@ class Run:
         text = re.sub(r"(?m)^\d+:signal-handler .*\n", "", text)
         # The commit differs, and behind the build we say more: what the program is compatible with, and what it has.
         text = re.sub(r"(malloc=\S+-|build=|sha=)\S+", r"\1X", text)
-        text = re.sub(r" valkey=\S+ redis=\S+ features=\S+", "", text)
+        text = re.sub(r"( valkey=\S+){2} redis=\S+ features=\S+", "", text)
         return re.sub(r"\b[Vv](ersion |ersion=|=)\d+\.\d+\.\d+", r"v\g<1>V", text)
 
 
