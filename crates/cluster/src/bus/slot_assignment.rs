@@ -5,8 +5,7 @@ use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 
 impl Bus {
-    /// Gives a slot to another owner, or to none. A client that has subscribed to a channel of the slot is
-    /// disconnected.
+    /// Gives a slot to another owner, or to none. Clients are unsubscribed from the slot's channels.
     pub(super) fn assign_slot(&mut self, slot: u16, owner: Option<NodeId>) {
         if self.nodes.set_owner(slot, owner).is_some() {
             self.todo.drop_channels(slot);
