@@ -1,7 +1,7 @@
 //! Answers of a node for slots of other nodes: it asks their owners and returns their replies to its clients.
 //!
 //! ```text
-//!   [`Question`] of a client -> [`Proxy`] -> a part for each owner -> [`owner_links`]: one after the other over a connection
+//!   [`Question`] of a client -> [`Proxy`] -> a part for each owner -> [`owner_links`]: in order over a connection
 //!                                 ^   |                                  |
 //!     MOVED, ASK: ask there       +---+------------- replies ------------+      in the order of the requests
 //!                                     v
