@@ -349,10 +349,10 @@ impl AcknowledgingPrimary {
     }
 
     /// Returns whether the server has all acknowledged writes, by the members that know its term.
-    ///
     /// While a set changes, only members of the new one can have let a primary acknowledge, as long as no server is
-    /// confirmed by the old one alone: as many members as are needed there prevent that. The same holds for the set
-    /// with which the server gave up its own lead. A server that begins with the set of a hand-over has let no primary
+    /// confirmed by the old one alone: as many members as are needed there prevent that. Members of the set with which
+    /// the server gave up its own lead prevent it likewise. A server that begins with the set of a hand-over has let no
+    /// primary acknowledge by it: the predecessor's acknowledgement is enough.
     /// acknowledge by it: the predecessor's acknowledgement is enough.
     fn is_sure(&self, term_at: u64) -> bool {
         let is_heard = |id: &MemberId| !self.gone.contains(id) && self.applied(*id) >= term_at;

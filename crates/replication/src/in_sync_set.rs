@@ -48,8 +48,8 @@ impl Term {
         line.split(|byte| *byte == b' ').find_map(|word| Term::parse(word.strip_prefix(CAPABILITY.as_bytes())?))
     }
 
-    /// Returns whether a server that knows this term may follow a primary of the other one. Of two terms with one
-    /// number the server follows the first that it has learned of.
+    /// Returns whether a server that knows this term may follow a primary of the other one. A server follows the first
+    /// term of a number that it has learned of.
     pub fn lets_follow(self, other: Term) -> bool {
         other == self || other.number > self.number
     }
@@ -95,7 +95,7 @@ impl Quorum {
         all[self.needed - 1]
     }
 
-    /// Returns how many members a new primary must have heard: so many include one of any `needed` members.
+    /// Returns how many members must have acknowledged a new primary: so many include one of any `needed` members.
     pub fn voices(&self) -> usize {
         self.members.len() + 1 - self.needed
     }
@@ -145,7 +145,7 @@ impl InSyncSet {
         self.before.as_ref().map_or(held, |before| held.min(before.held(&has)))
     }
 
-    /// Returns whether a server that has heard these members may take over.
+    /// Returns whether these members are enough to confirm a server that takes over.
     pub fn is_heard(&self, heard: impl Fn(MemberId) -> bool) -> bool {
         self.quorums().all(|quorum| quorum.members.iter().filter(|id| heard(**id)).count() >= quorum.voices())
     }

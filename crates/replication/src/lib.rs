@@ -2,7 +2,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`ids`] | names of histories, and how far one goes that two names have |
+//! | [`ids`] | names of histories, and the offset up to which two names have one history |
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | offsets of the change log, and those of the stream that belong to them |
 //! | [`in_sync_set`] | servers that count for acknowledgements |

@@ -3,7 +3,6 @@
 //!
 //! ```text
 //!   running    the record names the process, the latest term and the last set
-//!   SHUTDOWN   data set saved -> the record says at which place of which history the data is
 //!   SHUTDOWN   data set saved -> the record has the data's place: a history and an offset
 //!              log complete -> the record has the log's place, and which files it has
 //!   start      the loaded data is at that place           -> heir: a member as before
@@ -139,7 +138,7 @@ fn logged_place(text: &str) -> Option<LoggedPlace> {
     Some(LoggedPlace { position: place(position)?, db: db.parse().ok()?, files })
 }
 
-/// Returns a sum that differs when some bytes do: FNV-1a. It guards against damage, not against intent.
+/// Returns a sum that differs when some bytes do (FNV-1a), against damage, not against intent.
 pub fn sum(bytes: &[u8]) -> u64 {
     let add = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)

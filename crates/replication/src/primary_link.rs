@@ -135,7 +135,7 @@ impl PrimaryLink {
         self.state = State::Associating;
     }
 
-    /// Makes PSYNC tell the primary to follow this server from then on.
+    /// Makes PSYNC order the primary to follow this server from then on.
     pub fn set_failover(&mut self) {
         self.is_failover = true;
     }

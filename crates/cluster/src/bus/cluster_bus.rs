@@ -220,8 +220,8 @@ impl Bus {
         is_late && self.nodes.myself().is_primary()
     }
 
-    /// Tells the others that this node has failed, once a node timeout, as long as it is to be replaced. The node still
-    /// votes and answers: several such primaries would leave no majority if they were silent.
+    /// Announces to the others that this node has failed, once a node timeout, as long as it is to be replaced. The
+    /// node still votes and answers: several such primaries would leave no majority if they were silent.
     pub(super) fn give_up_if_right(&mut self) {
         if !self.is_to_be_replaced() {
             self.gave_up = None;

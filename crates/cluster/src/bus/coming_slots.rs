@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// The former primary was stopped while slots were granted to it, takes them when it resumes, and recovers its
-    /// place by a greater epoch. It fails again before the link to it is up.
+    /// place by a greater epoch. That primary fails again before the link to it is up.
     #[test]
     fn slots_that_never_came_stay_with_the_primary_that_is_replaced() {
         let (mut bus, former) = replica();

@@ -132,7 +132,7 @@ impl JobState {
     }
 }
 
-/// A job. It stays in the list for a while after its end.
+/// A job, which stays in the list for a while after its end.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Name of the job.

@@ -570,7 +570,8 @@ impl World {
             return;
         }
         let name = self.random.u128(..);
-        // Servers with a later set recognise an old disk: a server with one does not lead before it has heard them.
+        // Other servers recognise an old disk by their later sets: a server with one is promoted only while all are
+        // reachable.
         let is_image = self.servers[number].is_image;
         let others = (0..self.servers.len()).filter(|other| *other != number);
         if is_image && !others.clone().all(|other| self.is_awake(other) && self.reaches(other, number)) {

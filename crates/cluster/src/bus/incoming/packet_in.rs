@@ -260,7 +260,7 @@ impl Bus {
         }
     }
 
-    /// Begins a handshake with an unknown node that sent MEET. Its answer will have all but its address.
+    /// Begins a handshake with an unknown node that sent MEET. The node's answer will have all but its address.
     fn begin_handshake_with(&mut self, link: LinkId, header: &Header) {
         let Some(transport) = self.links.get(link) else {
             return;

@@ -153,7 +153,7 @@ mod tests {
             if successor_first {
                 bus.set_as_primary(successor);
                 bus.take_claim(successor, 7, &SlotSet::of([0..=8]));
-                // This is the state after a start.
+                // The table is that of a node that has just started.
                 bus.nodes.set_unclaimed(9, false);
             }
             let mut header = bus.header(0);

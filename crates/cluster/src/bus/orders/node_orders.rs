@@ -23,7 +23,7 @@ impl Bus {
         Ok(())
     }
 
-    /// Removes a node, and makes the others remove it. It is not accepted again for a while. A node that is unknown by
+    /// Removes a node, makes the others remove it, and does not accept it again for a while. A node that is unknown by
     /// now was removed by another node's order.
     ///
     /// # Errors

@@ -18,8 +18,8 @@ impl Bus {
         Ok(())
     }
 
-    /// Makes this node, which is alone, the owner of all slots. It serves at once, as no node can have replaced it.
-    /// Returns false if it knows others.
+    /// Makes this node, which is alone, the owner of all slots. The node serves at once, as no other can have replaced
+    /// it. Returns false if it knows others.
     pub fn own_all(&mut self, now: Millis) -> bool {
         if self.nodes.len() > 1 {
             return false;
