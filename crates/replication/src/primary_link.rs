@@ -14,7 +14,7 @@
 //!   the snapshot's   AUTH - REPLCONF rdb-channel 1 ... - SYNC - $ENDOFF:offset id db client - $EOF:mark - data
 //!   the stream's                                                `- REPLCONF set-rdb-client-id client - PSYNC - stream
 //!
-//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 main-ch-client-id client ... - PSYNC ? -1 - +FULLRESYNC id offset - ...
+//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 main-ch-client-id client ... - PSYNC ? -1 - +FULLRESYNC id offset
 //!   the stream's                                                                               `- stream
 //! ```
 //!
