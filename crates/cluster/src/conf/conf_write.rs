@@ -11,9 +11,9 @@ pub enum LineFor {
     File,
     /// A client.
     Client {
-        /// Whether the client's connection has TLS.
+        /// Whether the client's connection uses TLS.
         tls: bool,
-        /// Whether the client's connection is over IPv6.
+        /// Whether the client's connection uses IPv6.
         ipv6: bool,
     },
 }
