@@ -1,4 +1,4 @@
-//! Lines as rules of a user: must not panic, and who is described is who the description makes.
+//! Lines as rules of a user: must not panic, and a user's description must make the same user.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A file of the append-only log of any bytes: commands up to a fault, that take no more memory than the bytes allow.
+//! Any bytes as a file of the append-only log: commands up to a fault, which take no more memory than the bytes allow.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What another node may have sent: must not panic; what is a packet reads the same when it is written again.
+//! Packets that another node may have sent: must not panic; a packet that is written again must read the same.
 
 #![no_main]
 

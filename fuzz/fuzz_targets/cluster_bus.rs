@@ -1,4 +1,4 @@
-//! What other nodes may send to one: must not panic; what the node saves is read again.
+//! Packets that other nodes may send to one: must not panic; the node must read the file that it has saved.
 
 #![no_main]
 

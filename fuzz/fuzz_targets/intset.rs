@@ -1,4 +1,4 @@
-//! Bytes from elsewhere as an intset: must not panic; what passes is sorted and can be changed.
+//! Bytes from elsewhere as an intset: must not panic; an accepted intset is sorted and can be changed.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Bytes from elsewhere as a listpack: must not panic; what passes can be read from both ends and changed.
+//! Bytes from elsewhere as a listpack: must not panic; an accepted listpack can be read from both ends and changed.
 
 #![no_main]
 

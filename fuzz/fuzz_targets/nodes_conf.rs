@@ -1,4 +1,4 @@
-//! What may be in `nodes.conf`: must not panic; what is accepted is written so that it is read as the same.
+//! Any bytes as `nodes.conf`: must not panic; an accepted file is written so that it is read as the same.
 
 #![no_main]
 

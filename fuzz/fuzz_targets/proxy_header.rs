@@ -1,4 +1,4 @@
-//! What a proxy may have sent: must not panic, nor take more than the header.
+//! Bytes that a proxy may have sent: must not panic; only the header is taken.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! A whole RDB file of any bytes: an error, or keys that are no more than the bytes allow.
+//! Any bytes as a whole RDB file: an error, or no more keys than the bytes allow.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What a primary sends of any bytes: it is taken or refused, and no byte is taken twice.
+//! Any bytes of a primary: they are taken or refused, and no byte is taken twice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

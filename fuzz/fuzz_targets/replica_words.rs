@@ -1,4 +1,4 @@
-//! What a replica says of itself and of how far it is, in any words: it is taken or refused.
+//! Any options and acknowledgements of a replica: they are taken or refused.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

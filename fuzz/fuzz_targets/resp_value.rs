@@ -1,5 +1,5 @@
-//! A server's bytes into values: must not panic, and must not depend on fragmentation.
-//! The first byte chooses how the rest is cut into reads.
+//! A server's bytes into values: must not panic, and must not depend on fragmentation. The first byte chooses how the
+//! other bytes are split into reads.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Bytes from nobody who knows TLS, and a client's of which one is changed: must not panic, nor be taken for what was
-//! not sent.
+//! Bytes of a client without TLS, and a TLS client's bytes with one changed: must not panic, and must not yield
+//! plaintext that was not sent.
 
 #![no_main]
 

@@ -1,13 +1,13 @@
 //! A node of a cluster as a state machine: packets of the bus, orders and time come in; packets, files to write and
-//! changes of what the node serves go out. The bus is that of Valkey's clusters, byte by byte.
+//! changes of the served slots go out. The bus is that of Valkey's clusters, byte by byte.
 //!
 //! ```text
-//!   packets, links that came and went, ticks -> [`bus::Bus`] -> [`bus::Effect`]: connect, send, close, save, follow ...
-//!   CLUSTER's orders ------------------------>                  [`node_table::NodeTable`]: what CLUSTER's questions read
-//!                                                               [`slot_map::SlotMap`]: where commands are sent
+//!   packets, changes of links, ticks -> [`bus::Bus`] -> [`bus::Effect`]: connect, send, close, save, follow ...
+//!   CLUSTER's orders ---------------->                  [`node_table::NodeTable`]: read by CLUSTER's queries
+//!                                                       [`slot_map::SlotMap`]: routes of commands
 //! ```
 //!
-//! Nothing here knows of sockets, threads or clocks, nor of keys: it may be run by the hundred in a simulator.
+//! Nothing here depends on sockets, threads, clocks or keys: a simulator can run hundreds of nodes.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ pub mod slot_map;
 mod slot_owners;
 pub mod slot_set;
 
-/// How many slots a cluster has.
+/// Number of a cluster's slots.
 pub const SLOTS: usize = 16384;
 
 /// Unix time in milliseconds.

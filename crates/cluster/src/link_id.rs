@@ -1,5 +1,5 @@
 //! Connections of the bus, by number.
 
-/// A connection of the bus, from here or to here.
+/// A connection of the bus, made by this node or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);

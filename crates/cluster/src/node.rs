@@ -1,4 +1,4 @@
-//! A node as others know it.
+//! A node from the view of another one.
 
 use crate::Millis;
 use crate::link_id::LinkId;
@@ -6,52 +6,52 @@ use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 
-/// What a node is and how it is judged, as bits of the bus.
+/// State and kind of a node, as bits of the bus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u16);
 
 impl Flags {
-    /// It may own slots.
+    /// The node may own slots.
     pub const PRIMARY: u16 = 1;
-    /// It follows a primary.
+    /// The node follows a primary.
     pub const REPLICA: u16 = 1 << 1;
-    /// Suspected to have failed.
+    /// The node is suspected to have failed.
     pub const PFAIL: u16 = 1 << 2;
-    /// Failed, as the majority says.
+    /// The majority has found that the node has failed.
     pub const FAIL: u16 = 1 << 3;
-    /// The node that keeps the table.
+    /// The node is the owner of the table.
     pub const MYSELF: u16 = 1 << 4;
-    /// Its name is not known yet.
+    /// The node's name is not known yet.
     pub const HANDSHAKE: u16 = 1 << 5;
-    /// Nobody knows where it is.
+    /// The node's address is unknown.
     pub const NOADDR: u16 = 1 << 6;
-    /// It is to be sent MEET.
+    /// The node is to get a MEET.
     pub const MEET: u16 = 1 << 7;
-    /// Replicas without a reason to stay may move to it.
+    /// Replicas without a reason to stay may move to the node.
     pub const MIGRATE_TO: u16 = 1 << 8;
-    /// It never takes over.
+    /// The node never takes over.
     pub const NOFAILOVER: u16 = 1 << 9;
-    /// It understands extensions.
+    /// The node understands extensions.
     pub const EXTENSIONS: u16 = 1 << 10;
-    /// It understands short headers of published messages.
+    /// The node understands short headers of published messages.
     pub const LIGHT_PUBLISH: u16 = 1 << 11;
-    /// It understands short headers of modules' messages, and more than one MEET.
+    /// The node understands short headers of modules' messages, and more than one MEET.
     pub const LIGHT_MODULE: u16 = 1 << 12;
-    /// It is a replica, and says that its primary has failed.
+    /// The node is a replica, and announces that its primary has failed.
     pub const MY_PRIMARY_FAIL: u16 = 1 << 13;
 
-    /// Whether it has any of these.
+    /// Returns whether any of these bits is set.
     pub fn has(self, bits: u16) -> bool {
         self.0 & bits != 0
     }
 
-    /// Sets bits, or takes them away.
+    /// Sets or clears bits.
     pub fn set(&mut self, bits: u16, on: bool) {
         self.0 = if on { self.0 | bits } else { self.0 & !bits };
     }
 }
 
-/// Where a node is reached, and what it calls itself. Texts are empty where nothing was said.
+/// Address of a node, and its own names. Absent texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Address {
     /// Address, as text.
@@ -62,69 +62,69 @@ pub struct Address {
     pub tls_port: u16,
     /// Port of the bus.
     pub bus_port: u16,
-    /// A name that clients may be told instead of the address.
+    /// Name that clients may see instead of the address.
     pub hostname: String,
-    /// What people call it in logs.
+    /// Human name in logs.
     pub human_name: String,
-    /// Where it stands.
+    /// Availability zone.
     pub availability_zone: String,
-    /// What clients are told instead of the address, by their own kind of address.
+    /// Address that clients over IPv4 see instead of the node's.
     pub client_ipv4: String,
-    /// The same for clients that come over IPv6.
+    /// Address that clients over IPv6 see instead of the node's.
     pub client_ipv6: String,
-    /// And instead of the ports; 0 for none.
+    /// Port that clients see instead of the node's; 0 for none.
     pub client_port: u16,
-    /// The same for the port with TLS.
+    /// Port with TLS that clients see instead of the node's; 0 for none.
     pub client_tls_port: u16,
 }
 
 /// A node of the cluster, this one or another.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name.
+    /// Name of the node.
     pub id: NodeId,
-    /// The name that a primary and its replicas share.
+    /// Name that a primary and its replicas share.
     pub shard_id: NodeId,
-    /// What it is, and how it is judged.
+    /// State and kind of the node.
     pub flags: Flags,
-    /// Where it is.
+    /// Address of the node.
     pub address: Address,
-    /// Its primary, if it is a replica that names one.
+    /// Primary of the node, if it is a replica that names one.
     pub primary: Option<NodeId>,
-    /// The age of what it claims: of two that claim a slot the greater one has it.
+    /// Age of the node's claims: of two claims of a slot the one with the greater epoch counts.
     pub config_epoch: u64,
-    /// The slots that are its own, as this node knows it.
+    /// Slots of the node, as far as this node knows.
     pub slots: SlotSet,
-    /// When the ping was sent that it has not answered; 0 for none.
+    /// Time of the ping that the node has not answered; 0 for none.
     pub ping_sent: Millis,
-    /// When it answered last; 0 for never.
+    /// Time of the node's last answer; 0 for never.
     pub pong_received: Millis,
-    /// When it was judged to have failed.
+    /// Time at which the node was found to have failed.
     pub failed_at: Millis,
-    /// How far its data set's history is, as it says. Not kept for this node itself.
+    /// Length of the data set's history, as the node announces it. Not recorded for this node itself.
     pub replication_offset: i64,
-    /// Who says that it fails, and when that was said last.
+    /// Nodes that report a failure of this one, and the times of their last reports.
     pub failure_reports: BTreeMap<NodeId, Millis>,
-    /// The link from here to there.
+    /// Link from this node to that one.
     pub link: Option<LinkId>,
-    /// The link from there to here.
+    /// Link from that node to this one.
     pub inbound_link: Option<LinkId>,
-    /// When this node heard of it.
+    /// Time at which this node learned of that one.
     pub(crate) created: Millis,
-    /// When anything came from it.
+    /// Time at which bytes arrived from the node.
     pub(crate) data_received: Millis,
-    /// When MEET was sent.
+    /// Time at which MEET was sent.
     pub(crate) meet_sent: Millis,
-    /// Since when it has no replica that works; 0 for it has one.
+    /// Time since which the node has no working replica; 0 if it has one.
     pub(crate) orphaned_since: Millis,
-    /// When a link to it was tried last.
+    /// Time of the last attempt to connect to the node.
     pub(crate) connect_tried: Millis,
-    /// When the link from there was lost, or it became known.
+    /// Time at which the link from the node was lost, or the node became known.
     pub(crate) inbound_lost: Millis,
 }
 
 impl Node {
-    /// A node without a place.
+    /// Creates a node without an address.
     pub(crate) fn new(id: NodeId, shard_id: NodeId, flags: u16, now: Millis) -> Node {
         Node {
             id,
@@ -150,47 +150,47 @@ impl Node {
         }
     }
 
-    /// Whether it may own slots.
+    /// Returns whether the node may own slots.
     pub fn is_primary(&self) -> bool {
         self.flags.has(Flags::PRIMARY)
     }
 
-    /// Whether it follows a primary.
+    /// Returns whether the node follows a primary.
     pub fn is_replica(&self) -> bool {
         self.flags.has(Flags::REPLICA)
     }
 
-    /// Whether the majority says that it has failed.
+    /// Returns whether the majority has found that the node has failed.
     pub fn has_failed(&self) -> bool {
         self.flags.has(Flags::FAIL)
     }
 
-    /// Whether it is suspected.
+    /// Returns whether the node is suspected.
     pub fn is_suspected(&self) -> bool {
         self.flags.has(Flags::PFAIL)
     }
 
-    /// Whether it is the one that keeps the table.
+    /// Returns whether the node is the owner of the table.
     pub fn is_myself(&self) -> bool {
         self.flags.has(Flags::MYSELF)
     }
 
-    /// Whether its name is not known yet.
+    /// Returns whether the node's name is not known yet.
     pub fn is_in_handshake(&self) -> bool {
         self.flags.has(Flags::HANDSHAKE)
     }
 
-    /// Whether it votes: primaries with slots do.
+    /// Returns whether the node votes: primaries with slots do.
     pub fn has_vote(&self) -> bool {
         self.is_primary() && !self.slots.is_empty()
     }
 
-    /// Whether this node's link to it stands, or is being made.
+    /// Returns whether this node has a link to the node, or a connection attempt in progress.
     pub fn is_linked(&self) -> bool {
         self.link.is_some()
     }
 
-    /// What it is called in logs.
+    /// Returns the node's name in logs.
     pub fn human_name(&self, tls: bool) -> String {
         let address = &self.address;
         if !address.human_name.is_empty() {

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// How long a name is.
+/// Length of a name.
 pub const NAME_LEN: usize = 40;
 
-/// The name of a node, or of a shard.
+/// Name of a node, or of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub [u8; NAME_LEN]);
 
 impl NodeId {
-    /// A name that nobody has.
+    /// Draws a name that no other node has.
     pub fn random(random: &mut fastrand::Rng) -> NodeId {
         NodeId(std::array::from_fn(|_| b"0123456789abcdef"[random.usize(0..16)]))
     }
 
-    /// The name that this text is; None if it is none.
+    /// Reads a name; None if the text is none.
     pub fn parse(text: &[u8]) -> Option<NodeId> {
         let name = text.try_into().ok()?;
         text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(NodeId(name))
     }
 
-    /// As it is shown.
+    /// Returns the name's text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

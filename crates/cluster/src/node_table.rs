@@ -1,4 +1,4 @@
-//! All nodes that one node knows, and whose the slots are.
+//! All nodes that one node knows, and the owners of slots.
 
 use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
@@ -7,28 +7,27 @@ use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// All nodes by their names, and whose the slots are.
+/// All nodes by their names, and the owners of slots.
 ///
-/// A slot that is a node's is among the slots of a node that is in the table, and the other way round. A node
-/// that is named as a primary, or as the other end of a moving slot, is in the table. A copy of the table shares the
-/// nodes that do not change.
+/// Owners of slots and slots of nodes always agree, and every owner is in the table. A node that is named as a primary,
+/// or as the other end of a moving slot, is in the table, too. A copy of the table shares the nodes that do not change.
 #[derive(Clone, Debug)]
 pub struct NodeTable {
     myself: NodeId,
     nodes: BTreeMap<NodeId, Arc<Node>>,
-    /// The names in no order: some of them are drawn at random.
+    /// Names in no order, of which some are drawn at random.
     names: Vec<NodeId>,
     owners: SlotOwners,
-    /// Slots that their owner does not claim any more, though nobody else does.
+    /// Slots that their owner does not claim any more, without another claimant.
     unclaimed: SlotSet,
-    /// Slots of this node that go to another one, and to whom.
+    /// Slots of this node that move to another one, and their targets.
     pub migrating: BTreeMap<u16, NodeId>,
-    /// Slots of others that come to this node, and from whom.
+    /// Slots of other nodes that move to this one, and their sources.
     pub importing: BTreeMap<u16, NodeId>,
 }
 
 impl NodeTable {
-    /// A cluster of one node.
+    /// Creates the table of a cluster of one node.
     pub fn new(myself: Node) -> NodeTable {
         let id = myself.id;
         NodeTable {
@@ -42,12 +41,12 @@ impl NodeTable {
         }
     }
 
-    /// This node's name.
+    /// Returns this node's name.
     pub fn my_id(&self) -> NodeId {
         self.myself
     }
 
-    /// This node.
+    /// Returns this node.
     pub fn myself(&self) -> &Node {
         &self.nodes[&self.myself]
     }
@@ -56,7 +55,7 @@ impl NodeTable {
         Arc::make_mut(self.nodes.get_mut(&self.myself).expect("this node is in the table"))
     }
 
-    /// The node of that name.
+    /// Returns the node of that name.
     pub fn get(&self, id: &NodeId) -> Option<&Node> {
         self.nodes.get(id).map(Arc::as_ref)
     }
@@ -65,12 +64,12 @@ impl NodeTable {
         self.nodes.get_mut(id).map(Arc::make_mut)
     }
 
-    /// The node whose name is this text.
+    /// Returns the node whose name is this text.
     pub fn named(&self, text: &[u8]) -> Option<&Node> {
         self.get(&NodeId::parse(text)?)
     }
 
-    /// All, by their names.
+    /// Returns all nodes, by their names.
     pub fn iter(&self) -> impl Iterator<Item = &Node> + Clone {
         self.nodes.values().map(Arc::as_ref)
     }
@@ -79,33 +78,33 @@ impl NodeTable {
         self.nodes.values_mut().map(Arc::make_mut)
     }
 
-    /// How many there are, this one too.
+    /// Returns how many nodes there are, including this one.
     #[expect(clippy::len_without_is_empty, reason = "this node is always there")]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The names of all, in no order that means anything.
+    /// Returns the names of all nodes, in no particular order.
     pub(crate) fn names(&self) -> &[NodeId] {
         &self.names
     }
 
-    /// Whose a slot is.
+    /// Returns the name of a slot's owner.
     pub fn owner(&self, slot: u16) -> Option<NodeId> {
         self.owners.get(slot)
     }
 
-    /// The same as a node.
+    /// Returns a slot's owner.
     pub fn owner_node(&self, slot: u16) -> Option<&Node> {
         self.get(&self.owners.get(slot)?)
     }
 
-    /// The replicas of a node.
+    /// Returns the replicas of a node.
     pub fn replicas(&self, of: NodeId) -> impl Iterator<Item = &Node> {
         self.iter().filter(move |node| node.is_replica() && node.primary == Some(of))
     }
 
-    /// The node that a node's data comes from in the end: itself, or the primary of its primary, and so on.
+    /// Returns the origin of a node's data: the node itself, or the primary of its primary, and so on.
     pub fn root_primary<'a>(&'a self, node: &'a Node) -> &'a Node {
         let mut root = node;
         for _ in 0..self.nodes.len() {
@@ -117,17 +116,17 @@ impl NodeTable {
         root
     }
 
-    /// The config epoch that counts for a node: that of its primary, if it has one.
+    /// Returns the config epoch that counts for a node: that of its primary, if it has one.
     pub fn epoch_of(&self, node: &Node) -> u64 {
         node.primary.and_then(|id| self.get(&id)).unwrap_or(node).config_epoch
     }
 
-    /// This node or its primary: who owns what is served here.
+    /// Returns the owner of the slots that are served here: this node or its primary.
     pub fn my_primary(&self) -> NodeId {
         self.myself().primary.unwrap_or(self.myself)
     }
 
-    /// Puts a node in that is not there.
+    /// Adds a new node.
     pub(crate) fn insert(&mut self, node: Node) {
         if !self.nodes.contains_key(&node.id) {
             self.names.push(node.id);
@@ -135,7 +134,7 @@ impl NodeTable {
         }
     }
 
-    /// Takes another node out, and all that says something of it. Answers it, and the slots that were its own.
+    /// Removes another node, and all references to it. Returns the node, and the slots that it owned.
     pub(crate) fn remove(&mut self, id: NodeId) -> Option<(Node, SlotSet)> {
         if id == self.myself {
             return None;
@@ -159,8 +158,8 @@ impl NodeTable {
         Some((node, slots))
     }
 
-    /// Gives a node another name, which nobody has. Only nodes that nothing names are given one: those of a handshake,
-    /// and this one when it has forgotten all others.
+    /// Renames a node; no node has the new name. Only a node without references is renamed: one in a handshake, or this
+    /// one when it has forgotten all others.
     pub(crate) fn rename(&mut self, id: NodeId, to: NodeId) {
         if self.nodes.contains_key(&to) {
             return;
@@ -179,7 +178,7 @@ impl NodeTable {
         }
     }
 
-    /// A slot is another's from now on, or nobody's. Answers whose it was.
+    /// Gives a slot to another owner, or to none. Returns the former owner.
     pub(crate) fn set_owner(&mut self, slot: u16, owner: Option<NodeId>) -> Option<NodeId> {
         let owner = owner.filter(|id| self.nodes.contains_key(id));
         let previous = self.owners.set(slot, owner);
@@ -189,7 +188,7 @@ impl NodeTable {
         }
         if let Some(id) = owner {
             let is_first = self.nodes.get(&id).is_some_and(|node| node.slots.is_empty());
-            // A primary that gets its first slot may be given replicas, if there are any to give.
+            // A primary with its first slot may get replicas, if other primaries have replicas to give.
             let may_be_given = is_first && self.has_replicas();
             if let Some(node) = self.get_mut(&id) {
                 node.slots.insert(slot);
@@ -206,7 +205,7 @@ impl NodeTable {
         self.iter().any(|node| primary_of(node) == Some(false))
     }
 
-    /// A node follows another one from now on, or none.
+    /// Sets a node's primary, or none.
     pub(crate) fn set_primary(&mut self, id: NodeId, primary: Option<NodeId>) {
         let Some(node) = self.get_mut(&id) else {
             return;
@@ -223,7 +222,7 @@ impl NodeTable {
         }
     }
 
-    /// Who has lost its last replica is not given others.
+    /// Records that a primary has lost its last replica: it does not get others.
     fn lost_replica(&mut self, primary: NodeId) {
         if !self.nodes.values().any(|node| node.primary == Some(primary))
             && let Some(primary) = self.get_mut(&primary)
@@ -232,12 +231,12 @@ impl NodeTable {
         }
     }
 
-    /// Whether nobody claims a slot now, though it may have an owner still.
+    /// Returns whether no node claims a slot, though it may still have an owner.
     pub(crate) fn is_unclaimed(&self, slot: u16) -> bool {
         self.owners.get(slot).is_none() || self.unclaimed.contains(slot)
     }
 
-    /// Notes whether the owner of a slot claims it.
+    /// Records whether the owner of a slot claims it.
     pub(crate) fn set_unclaimed(&mut self, slot: u16, is_unclaimed: bool) {
         if is_unclaimed {
             self.unclaimed.insert(slot);
@@ -246,14 +245,14 @@ impl NodeTable {
         }
     }
 
-    /// An owner claims all its slots, also those that an older message of it was without.
+    /// Records that an owner claims all its slots, including those that an older message omitted.
     pub(crate) fn claims_all(&mut self, slots: &SlotSet) {
         if !self.unclaimed.is_empty() {
             self.unclaimed = self.unclaimed.without(slots);
         }
     }
 
-    /// The slots of a node that it claims.
+    /// Returns the slots of a node that it claims.
     pub(crate) fn claimed_slots(&self, node: &Node) -> SlotSet {
         if self.unclaimed.is_empty() { node.slots.clone() } else { node.slots.without(&self.unclaimed) }
     }

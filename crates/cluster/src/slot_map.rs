@@ -1,4 +1,5 @@
-//! Where commands are sent: what a node's clients need of the cluster, made anew with each change and never changed.
+//! Routes of commands: the part of the cluster's state that clients need, as an immutable map that each change
+//! replaces.
 
 use crate::SLOTS;
 use crate::node::Address;
@@ -7,38 +8,38 @@ use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// What commands are admitted by.
+/// Map by which commands are admitted.
 #[derive(Clone, Debug, Default)]
 pub struct SlotMap {
-    /// The cluster serves: enough primaries are seen, and all slots are owned, if that is required.
+    /// Whether the cluster serves: enough primaries are reachable, and all slots have owners, if that is required.
     pub is_up: bool,
-    /// The number of this node, or of its primary if it is a replica: whose slots commands may be about here.
+    /// Number of the owner of the slots that are served here: this node, or its primary if it is a replica.
     pub serving: Option<u16>,
-    /// This node is a replica.
+    /// Whether this node is a replica.
     pub is_replica: bool,
-    /// Who is named by the numbers below.
+    /// Nodes by the numbers below.
     pub nodes: Vec<(NodeId, Address)>,
-    /// The shard of each of them: a replica that takes over is in the same one.
+    /// Shard of each node: a replica that takes over is in the same one.
     pub shards: Vec<NodeId>,
-    /// For each slot the owner's number among the nodes.
+    /// Number of each slot's owner among the nodes.
     pub owners: Vec<Option<u16>>,
-    /// Slots that go away from here, and where to.
+    /// Slots that move away from this node, and their targets.
     pub migrating: BTreeMap<u16, u16>,
-    /// Slots that come here.
+    /// Slots that move to this node, and their sources.
     pub importing: BTreeMap<u16, u16>,
-    /// On a replica: slots of its primary whose keys have not all come here yet.
+    /// On a replica: slots of its primary whose keys have not all arrived yet.
     pub coming: SlotSet,
-    /// Nodes that are suspected to have failed, or have.
+    /// Nodes that have failed, or are suspected.
     pub silent: Vec<Address>,
 }
 
 impl SlotMap {
-    /// Whether the slot is this node's, or its primary's.
+    /// Returns whether the slot is this node's, or its primary's.
     pub fn is_own(&self, slot: u16) -> bool {
         self.serving.is_some() && self.owners.get(usize::from(slot)) == Some(&self.serving)
     }
 
-    /// The owner of a slot.
+    /// Returns the owner of a slot.
     pub fn owner(&self, slot: u16) -> Option<&(NodeId, Address)> {
         debug_assert!(self.owners.len() == SLOTS, "each slot is told of");
         let number = self.owners.get(usize::from(slot)).copied().flatten()?;
@@ -52,8 +53,8 @@ impl SlotMap {
         self.silent.iter().any(is_there)
     }
 
-    /// Returns this map as far as it takes away what an earlier one gave: slots that come, a cluster that serves again
-    /// and the place of a primary stay as they were. None if it takes nothing away.
+    /// Returns this map with only its losses against an earlier one: new slots, a cluster that serves again and the
+    /// place of a primary stay as they were. None if this map takes nothing away.
     pub fn losses_from(&self, before: &SlotMap) -> Option<SlotMap> {
         let is_down = before.is_up && !self.is_up;
         if before.is_replica && !self.is_replica {
@@ -77,7 +78,7 @@ impl SlotMap {
 mod tests {
     use super::*;
 
-    /// A map of two nodes, the first of which is this one and has the slots below a bound.
+    /// Returns a map of two nodes, of which the first is this one and has the slots below a bound.
     fn map_with(bound: usize) -> SlotMap {
         let mut random = fastrand::Rng::with_seed(1);
         let nodes = (0..2).map(|_| (NodeId::random(&mut random), Address::default())).collect();
@@ -92,7 +93,7 @@ mod tests {
         let after = map_with(9);
         let losses = after.losses_from(&before).expect("a slot has gone");
         assert!(losses.owners == after.owners && losses.is_up);
-        // One goes and one comes, and the numbers of the nodes are others.
+        // One slot leaves and one arrives, and the nodes have other numbers.
         let mut after = map_with(9);
         after.owners[20] = Some(0);
         after.owners.iter_mut().flatten().for_each(|owner| *owner = 1 - *owner);

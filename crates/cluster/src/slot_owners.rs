@@ -1,20 +1,20 @@
-//! Whose each slot is: a number of two bytes for each slot, and a list of names that the numbers stand for.
+//! Owner of each slot: a number of two bytes for each slot, and a list of names for the numbers.
 
 use crate::SLOTS;
 use crate::node_id::NodeId;
 use std::collections::BTreeMap;
 
-/// No owner.
+/// Number of a slot without an owner.
 const NOBODY: u16 = u16::MAX;
 
-/// The owner of each slot.
+/// Owner of each slot.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotOwners {
-    /// A number for each slot.
+    /// Number of each slot's owner.
     numbers: Vec<u16>,
-    /// Who is meant by a number; None where it is free. There are at most as many as there are slots.
+    /// Name for each number; None where it is free. There are at most as many as there are slots.
     names: Vec<Option<NodeId>>,
-    /// The number of each owner, and how many slots it has.
+    /// Number of each owner, and how many slots it has.
     owners: BTreeMap<NodeId, (u16, usize)>,
 }
 
@@ -25,13 +25,13 @@ impl Default for SlotOwners {
 }
 
 impl SlotOwners {
-    /// Whose a slot is.
+    /// Returns a slot's owner.
     pub fn get(&self, slot: u16) -> Option<NodeId> {
         let number = *self.numbers.get(usize::from(slot))?;
         self.names.get(usize::from(number)).copied().flatten()
     }
 
-    /// The slot is another's from now on, or nobody's. Answers whose it was.
+    /// Gives a slot to another owner, or to none. Returns the former owner.
     pub fn set(&mut self, slot: u16, owner: Option<NodeId>) -> Option<NodeId> {
         let previous = self.get(slot);
         if usize::from(slot) >= SLOTS {

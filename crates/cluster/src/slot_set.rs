@@ -1,15 +1,15 @@
-//! Sets of slots: which part of the keyspace something is about.
+//! Sets of slots: parts of the keyspace.
 
 use crate::SLOTS;
 use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock};
 
-/// 64 slots each.
+/// Words of a set, each with 64 slots.
 const WORDS: usize = SLOTS / 64;
-/// A set as the bus carries it: a bit for each slot.
+/// Length of a set on the bus: a bit for each slot.
 pub const BITMAP_LEN: usize = SLOTS / 8;
 
-/// Some of the slots, by a bit each. Cheap to copy.
+/// A set of slots, with a bit for each. Cheap to copy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SlotSet(Arc<[u64; WORDS]>);
 
@@ -26,21 +26,21 @@ impl Default for SlotSet {
 }
 
 impl SlotSet {
-    /// No slot. All such sets share their memory: most nodes own nothing.
+    /// Returns the empty set. All empty sets share their memory: most nodes own no slot.
     pub fn none() -> SlotSet {
         static NONE: OnceLock<SlotSet> = OnceLock::new();
         NONE.get_or_init(|| SlotSet(Arc::new([0; WORDS]))).clone()
     }
 
-    /// All slots.
+    /// Returns the set of all slots.
     pub fn all() -> SlotSet {
         SlotSet(Arc::new([u64::MAX; WORDS]))
     }
 
-    /// Those of these ranges.
+    /// Returns the set of these ranges.
     ///
     /// # Panics
-    /// When there is no such slot.
+    /// Panics if a slot does not exist.
     pub fn of(ranges: impl IntoIterator<Item = RangeInclusive<u16>>) -> SlotSet {
         let mut bits = [0; WORDS];
         for slot in ranges.into_iter().flatten() {
@@ -49,7 +49,7 @@ impl SlotSet {
         SlotSet(Arc::new(bits))
     }
 
-    /// Those of a bitmap of the bus: the lowest bit of the first byte is slot 0.
+    /// Reads a bitmap of the bus: the lowest bit of the first byte is slot 0.
     pub fn from_bitmap(bitmap: &[u8; BITMAP_LEN]) -> SlotSet {
         let mut bits = [0; WORDS];
         for (word, bytes) in bits.iter_mut().zip(bitmap.chunks_exact(8)) {
@@ -58,7 +58,7 @@ impl SlotSet {
         if bits == [0; WORDS] { SlotSet::none() } else { SlotSet(Arc::new(bits)) }
     }
 
-    /// As the bus carries them.
+    /// Returns the bitmap of the bus.
     pub fn to_bitmap(&self) -> [u8; BITMAP_LEN] {
         let mut bitmap = [0; BITMAP_LEN];
         for (bytes, word) in bitmap.chunks_exact_mut(8).zip(self.0.iter()) {
@@ -67,13 +67,13 @@ impl SlotSet {
         bitmap
     }
 
-    /// Whether a slot is among them.
+    /// Returns whether the set has a slot.
     #[inline]
     pub fn contains(&self, slot: u16) -> bool {
         self.0.get(usize::from(slot) / 64).is_some_and(|bits| bits >> (slot % 64) & 1 != 0)
     }
 
-    /// Adds a slot; answers whether it was not among them.
+    /// Adds a slot; returns whether it is new.
     pub fn insert(&mut self, slot: u16) -> bool {
         let is_new = usize::from(slot) < SLOTS && !self.contains(slot);
         if is_new {
@@ -82,7 +82,7 @@ impl SlotSet {
         is_new
     }
 
-    /// Takes a slot away; answers whether it was among them.
+    /// Removes a slot; returns whether the set had it.
     pub fn remove(&mut self, slot: u16) -> bool {
         let was_there = self.contains(slot);
         if was_there {
@@ -94,27 +94,27 @@ impl SlotSet {
         was_there
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|bits| *bits == 0)
     }
 
-    /// Whether these are all slots.
+    /// Returns whether the set has all slots.
     pub fn is_all(&self) -> bool {
         self.0.iter().all(|bits| *bits == u64::MAX)
     }
 
-    /// How many there are.
+    /// Returns how many slots the set has.
     pub fn len(&self) -> usize {
         self.0.iter().map(|bits| bits.count_ones() as usize).sum()
     }
 
-    /// How many of these slots are among them.
+    /// Returns how many of these slots the set has.
     pub fn count(&self, slots: Range<usize>) -> usize {
         slots.filter(|slot| self.contains(*slot as u16)).count()
     }
 
-    /// All, in order.
+    /// Returns all slots, in order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut rest = *word;
@@ -126,7 +126,7 @@ impl SlotSet {
         })
     }
 
-    /// All, as ranges without gaps, in order.
+    /// Returns all slots as ranges without gaps, in order.
     pub fn ranges(&self) -> Vec<RangeInclusive<u16>> {
         let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
         for slot in self.iter() {
@@ -138,13 +138,13 @@ impl SlotSet {
         ranges
     }
 
-    /// Those of both.
+    /// Returns the slots of either set.
     #[must_use]
     pub fn union(&self, other: &SlotSet) -> SlotSet {
         SlotSet(Arc::new(std::array::from_fn(|at| self.0[at] | other.0[at])))
     }
 
-    /// Those that are not among the others.
+    /// Returns the slots that the other set does not have.
     #[must_use]
     pub fn without(&self, other: &SlotSet) -> SlotSet {
         SlotSet(Arc::new(std::array::from_fn(|at| self.0[at] & !other.0[at])))

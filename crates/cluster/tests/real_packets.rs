@@ -1,9 +1,9 @@
-//! Packets and a `nodes.conf` of Valkey 9.1.2, as they were on the wire and on the disk: what is read is written again,
-//! to the byte.
+//! Packets and a `nodes.conf` of Valkey 9.1.2, as they were on the wire and on the disk: the bytes that are written
+//! again are the same as those that were read.
 
 use cluster::packet::{Body, Extension, MessageFlags, PacketReader, decode, encode, encode_light};
 
-/// Every kind of packet but modules' messages: there are none without modules.
+/// Every type of packet but modules' messages, which only modules send.
 const PACKETS: [(&str, &[u8]); 11] = [
     ("ping", include_bytes!("golden/ping.bin")),
     ("pong", include_bytes!("golden/pong.bin")),
@@ -59,7 +59,7 @@ fn nodes_conf_is_written_as_it_was() {
         let mut lines: Vec<Vec<String>> =
             text.lines().map(|line| line.split(' ').map(str::to_string).collect()).collect();
         for words in lines.iter_mut().filter(|words| words.len() >= 8) {
-            // When it was heard, and whether there is a link, begins anew.
+            // The time of the last answer, and the state of the link, begin anew.
             words[5] = String::new();
             words[7] = String::new();
         }

@@ -1,38 +1,38 @@
-//! When a replica says how far it is, and how: each second, and soon where something is new, as a primary may wait for
-//! that and not ask.
+//! Times of a replica's acknowledgements: one each second, and one soon after new data, as a primary may wait for it
+//! without a GETACK.
 
-/// Milliseconds between two words.
+/// Milliseconds between two acknowledgements.
 pub const PERIOD: u64 = 1000;
-/// Milliseconds after a word in which something new is not told.
+/// Milliseconds after an acknowledgement in which new data is not acknowledged.
 const SOON: u64 = 20;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct AckSchedule {
     next: u64,
-    /// How far the replica was by its last word.
+    /// Offset of the last acknowledgement.
     acked: u64,
 }
 
 impl AckSchedule {
-    /// The stream begins: the first word is due.
+    /// Begins with the stream: the first acknowledgement is due.
     pub fn begin(&mut self) {
         self.next = 0;
     }
 
-    /// It was said that the replica is at `offset`.
+    /// Records an acknowledgement of `offset`.
     pub fn note(&mut self, offset: u64, now: u64) {
         (self.next, self.acked) = (now + PERIOD, offset);
     }
 
-    /// Milliseconds until it is to be said that it is at `offset`.
+    /// Returns the milliseconds until an acknowledgement of `offset` is due.
     pub fn due_in(&self, offset: u64, now: u64) -> u64 {
         let early = if offset == self.acked { 0 } else { PERIOD - SOON };
         self.next.saturating_sub(now + early)
     }
 }
 
-/// How far a replica is; `durable`: how much of that is on its disk, where it has a log.
+/// Returns the acknowledgement of an offset; `durable`: the part that is on the replica's disk, if it has a log.
 pub fn ack_command(offset: u64, durable: Option<u64>) -> Vec<u8> {
     let (offset, durable) = (offset.to_string(), durable.map(|offset| offset.to_string()));
     let mut words: Vec<&[u8]> = vec![b"REPLCONF", b"ACK", offset.as_bytes()];

@@ -1,13 +1,13 @@
-//! A primary that acknowledges: which of its replicas are in sync, up to where they hold its stream, and whether it
-//! may still answer.
+//! A primary that acknowledges writes: replicas in sync, the offset up to which they hold the stream, and whether the
+//! primary may still answer.
 //!
 //! ```text
-//!   promoted -> the set it knows, in a term of its own -> enough members have heard -> a lease later: it acknowledges
-//!                                                                                      the set follows who is there
+//!   promoted -> its known set, in a term of its own -> enough members acknowledge it -> a lease later it acknowledges
+//!                                                                           the set follows the online replicas
 //! ```
 //!
-//! What goes into the stream is asked for with [`next_word`](AcknowledgingPrimary::next_word) and told to have gone
-//! with [`appended`](AcknowledgingPrimary::appended). Times are milliseconds of a clock that does not go back.
+//! The caller appends [`next_word`](AcknowledgingPrimary::next_word) to the stream and confirms that with
+//! [`appended`](AcknowledgingPrimary::appended). Times are milliseconds of a clock that does not go back.
 
 use crate::arrived::Position;
 use crate::follower::Acks;
@@ -15,30 +15,30 @@ use crate::in_sync_member::{Introduction, Membership, Past};
 use crate::in_sync_set::{InSyncSet, MemberId, Quorum, Term};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// The replicas' clocks may be faster or slower by one part in so many.
+/// Greatest difference between clocks: one part in so many.
 const DRIFT: u64 = 10;
 /// Lengths of the stream whose time is remembered.
 const SENT_MAX: usize = 256;
 
-/// What it is to be like.
+/// Settings of acknowledged writes.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSettings {
-    /// Replicas that have what is acknowledged; at least one.
+    /// Replicas that must have an acknowledged write; at least one.
     pub replicas: usize,
-    /// How long after an acknowledgement its member counts as one that has not gone to another primary.
+    /// Time after an acknowledgement for which its member is known to follow no other primary.
     pub lease: u64,
-    /// Silence after which a replica is in sync no more.
+    /// Silence after which a replica is no longer in sync.
     pub silence: u64,
 }
 
 /// Whether the server may acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It may lack what was acknowledged before it was promoted.
+    /// The server may lack writes that were acknowledged before its promotion.
     Unconfirmed,
-    /// It has all of that, but its predecessor may still answer until then.
+    /// The server has all acknowledged writes, but its predecessor may still answer until then.
     Confirmed(u64),
-    /// It may.
+    /// The server may acknowledge.
     Open,
 }
 
@@ -46,21 +46,21 @@ pub enum Gate {
 struct Follower {
     acks: Acks,
     is_online: bool,
-    /// It has acknowledged something since it came online, and when that was last.
+    /// Time of the last acknowledgement since the replica came online; None: there was none.
     heard: Option<u64>,
-    /// When what it has acknowledged had not been sent yet.
+    /// Time at which the acknowledged bytes had not been sent yet.
     leased_at: u64,
-    /// The end of its last link; None: it had none.
+    /// End of the last link; None: there was no link.
     left: Option<u64>,
 }
 
 impl Follower {
-    /// Whether it is online, and has not been silent for too long.
+    /// Returns whether the replica is online, and has not been silent for too long.
     fn is_there(&self, settings: &AckSettings, now: u64) -> bool {
         self.is_online && self.heard.is_none_or(|at| now.saturating_sub(at) <= settings.silence)
     }
 
-    /// Returns since when it is not there; None: it has had no link.
+    /// Returns since when the replica is absent; None: it has had no link.
     fn silent_since(&self) -> Option<u64> {
         if self.is_online { self.heard } else { self.left }
     }
@@ -69,35 +69,35 @@ impl Follower {
 /// A member for which replies and changes of the set wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
-    /// The member.
+    /// Member's name.
     pub id: MemberId,
-    /// The end of its link, or its last word; None: it has had no link since this server leads.
+    /// End of the member's link, or its last acknowledgement; None: no link since this server leads.
     pub since: Option<u64>,
 }
 
-/// A member that cannot be struck off, and why.
+/// Reason for which a member cannot be struck off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrikeError {
     /// The server may lack data that the member has.
     Unconfirmed,
-    /// No set has it, or it is the server itself.
+    /// The member belongs to no set, or is the server itself.
     NoMember,
-    /// It is there, and not silent.
+    /// The member is online, and not silent.
     Online,
 }
 
-/// The lead that the primary's predecessor has handed to it.
+/// Lead that the primary's predecessor has handed over.
 #[derive(Debug)]
 struct HandOver {
-    /// The predecessor.
+    /// Name of the predecessor.
     by: MemberId,
-    /// The set that it led with.
+    /// Set with which the predecessor led.
     quorum: Quorum,
-    /// The same with the predecessor in the place of the server.
+    /// That set with the predecessor in the server's place.
     joint: Quorum,
-    /// Members of that which have acknowledged nothing yet: they are to be told whom to follow.
+    /// Members of the predecessor's set that have acknowledged nothing yet: they are to learn whom to follow.
     untold: Vec<MemberId>,
-    /// When the predecessor was waited for last; None: that is to be noted.
+    /// Last time at which the predecessor was waited for; None: not recorded yet.
     asked: Option<u64>,
 }
 
@@ -106,40 +106,40 @@ struct HandOver {
 pub struct AcknowledgingPrimary {
     id: MemberId,
     set: InSyncSet,
-    /// The stream's length behind the set; None: it is to be appended.
+    /// Length of the stream behind the set; None: the set is to be appended.
     set_at: Option<u64>,
-    /// The same of the first one of the term.
+    /// Length of the stream behind the term's first set; None: that set is to be appended.
     term_at: Option<u64>,
     gate: Gate,
-    /// It began without a set, and nobody else was a member so far.
+    /// Whether the server began without a set, and no other server was a member so far.
     is_new: bool,
-    /// Up to where it may hold what was acknowledged before, as long as it is not sure to hold all of that.
+    /// Place up to which the server may hold acknowledged writes, as long as it is not sure to hold all of them.
     claim: Option<Position>,
     followers: BTreeMap<MemberId, Follower>,
     /// Members that have ended, and the processes that have their data.
     heirs: BTreeMap<MemberId, MemberId>,
-    /// Members that will never be heard again.
+    /// Members that will never return.
     gone: BTreeSet<MemberId>,
-    /// The membership before the server led.
+    /// Server's memory before it led.
     known: Membership,
-    /// A member may have heard of the term.
+    /// Whether a member may know the term.
     is_heard_of: bool,
-    /// Lengths of the stream, and times before the last bytes of them were sent.
+    /// Lengths of the stream, and times before their last bytes were sent.
     sent: VecDeque<(u64, u64)>,
-    /// A replica has to hear of the set.
+    /// Whether a replica needs the set again.
     repeats: bool,
-    /// The server led before with all that was acknowledged, and has heard of no other leader's set since.
+    /// Whether the server led before with all acknowledged writes, and has read no other leader's set since.
     gave_up: bool,
-    /// The hand-over by which it is to lead.
+    /// Hand-over by which the server is to lead.
     hand_over: Option<HandOver>,
 }
 
 impl AcknowledgingPrimary {
-    /// One that takes over with what it knows, and with the data up to here.
+    /// Creates a primary that takes over with its memory, and with data up to here.
     pub fn new(known: &Membership, position: Position) -> AcknowledgingPrimary {
         let id = known.id;
         let is_first = known.term == Term::NONE;
-        // Of a set that it does not know nobody can tell it.
+        // No member can confirm a set that the server does not know.
         let unknown = || (0, Quorum::alone(MemberId::NONE), None);
         let (epoch, quorum, before) = match &known.set {
             _ if is_first => (0, Quorum::alone(id), None),
@@ -166,74 +166,74 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// One that takes over and is to be believed that nothing better is left.
+    /// Creates a primary that takes over by force: an operator knows that no better server is left.
     pub fn forced(known: &Membership, position: Position) -> AcknowledgingPrimary {
         let first = AcknowledgingPrimary::new(&Membership::new(known.id), position);
         let set = InSyncSet { term: known.term.next(known.id), ..first.set };
         AcknowledgingPrimary { set, is_new: false, is_heard_of: true, ..first }
     }
 
-    /// The set as it is.
+    /// Returns the present set.
     pub fn set(&self) -> &InSyncSet {
         &self.set
     }
 
-    /// Whether it may acknowledge.
+    /// Returns whether the server may acknowledge.
     pub fn gate(&self) -> Gate {
         self.gate
     }
 
-    /// Whether it has all that was acknowledged before its time.
+    /// Returns whether the server has all writes that were acknowledged before its promotion.
     pub fn is_confirmed(&self) -> bool {
         self.gate != Gate::Unconfirmed
     }
 
-    /// Whether a member may have heard of its term.
+    /// Returns whether a member may know the server's term.
     pub fn is_heard_of(&self) -> bool {
         self.is_heard_of
     }
 
-    /// What it remembers when it leads no more.
+    /// Returns the server's memory after its lead.
     pub fn membership(&self) -> Membership {
         if self.is_new {
-            // No other server counts on it: it knows as little as one that starts.
+            // No other server counts on this one: it knows as little as a new server.
             return Membership::new(self.id);
         }
         let known = self.known.clone();
         if !self.is_heard_of && !self.is_confirmed() {
-            // The term never was, for anybody else.
+            // No other server knows the term: it is dropped.
             return Membership { claim: self.claim, ..known };
         }
         let mut set = (!self.is_unknown()).then(|| self.set.clone());
         if let (Some(set), Some(hand_over), false) = (&mut set, &self.hand_over, self.is_confirmed()) {
-            // The server has made nothing of the hand-over.
+            // The server has not used the hand-over.
             (set.quorum, set.before) = (hand_over.quorum.clone(), None);
         }
-        // One that had a disk's word only may hear until its gate opens that others know better.
+        // A server that was confirmed only by a disk may learn of later sets until its gate opens.
         let is_sure = self.gate == Gate::Open || self.is_confirmed() && !self.known.is_restored;
         let gave_up = set.is_some() && (is_sure || self.gave_up);
         Membership { term: self.set.term, set, claim: self.claim, is_restored: false, gave_up, ..known }
     }
 
-    /// Whether the set is one that the server does not know, and therefore is never confirmed by.
+    /// Returns whether the server does not know its set: it is never confirmed then.
     fn is_unknown(&self) -> bool {
         self.set.has(MemberId::NONE)
     }
 
-    /// What has to go into the stream.
+    /// Returns the set as a word that has to go into the stream.
     pub fn next_word(&self) -> Option<String> {
-        // Members that hear of an unknown set would forget the one that they know.
+        // Members that read an unknown set would forget the set that they know.
         (!self.is_unknown() && (self.set_at.is_none() || self.repeats)).then(|| self.set.to_string())
     }
 
-    /// That has gone, and the stream is so long now.
+    /// Records that the word was appended, and the stream's length since.
     pub fn appended(&mut self, stream: u64) {
         self.repeats = false;
         self.set_at.get_or_insert(stream);
         self.term_at.get_or_insert(stream);
     }
 
-    /// The stream is so long now; none of the last bytes of it was sent before.
+    /// Records the stream's length; the last bytes of it were not sent before.
     pub fn note_sent(&mut self, stream: u64, now: u64) {
         if self.sent.back().is_some_and(|(known, _)| *known == stream) {
             return;
@@ -249,14 +249,15 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// A replica tells of itself. True: it may follow, for the server has what it [claims](Introduction::claim)
-    /// (`has_all`), or knows that the rest was not acknowledged. The server itself has the data up to `position`.
+    /// Takes a replica's introduction, and returns whether the replica may follow: the server has all data that the
+    /// replica [claims](Introduction::claim) (`has_all`), or knows that the rest was not acknowledged. The server
+    /// itself has the data up to `position`.
     pub fn may_follow(&mut self, said: &Introduction, has_all: bool, position: Position) -> bool {
         let is_outdated = self.is_outdated(said);
         if is_outdated || said.term != self.set.term && said.term.number >= self.set.term.number {
             // Another server was promoted meanwhile, and may have acknowledged.
             if self.is_new || is_outdated {
-                // Or this server has, and has forgotten; or its data is older than the others'.
+                // This server may also have acknowledged, and forgotten it; or its data is older than the others'.
                 (self.set.quorum, self.set.before) = (Quorum::alone(MemberId::NONE), None);
                 self.heirs.clear();
                 self.gave_up = false;
@@ -271,24 +272,24 @@ impl AcknowledgingPrimary {
             (self.term_at, self.gate) = (None, Gate::Unconfirmed);
             self.followers.values_mut().for_each(|follower| follower.acks = Acks::default());
         }
-        // A copy of a directory may name a process that is there.
+        // A copy of a directory may name a process that still runs.
         let is_online = |id: &MemberId| self.followers.get(id).is_some_and(|follower| follower.is_online);
         self.gone.extend(said.past.gone.iter().copied().filter(|id| *id != self.id && !is_online(id)));
         self.forget_others();
         if has_all && !self.is_confirmed() {
             self.take_hand_over(said);
         }
-        // A server that does not know the set never leads: members that follow it would only be kept from another.
+        // A server that does not know the set never leads: it would only keep members from another primary.
         let may = self.is_confirmed() || has_all && (!self.is_unknown() || said.term == Term::NONE);
-        // The replica is told the term before it follows.
+        // The replica learns the term before it follows.
         self.is_heard_of |= may;
         may
     }
 
     /// Begins to lead by a hand-over if the replica is the predecessor of the term that this server knew, and gave it
-    /// up. The predecessor has all that was acknowledged until then, and this server has all that it has. Nothing is
-    /// acknowledged before the predecessor has heard of the set that is said now, or else as many of the former set's
-    /// members as confirm a server have heard that it is not used.
+    /// up. The predecessor has all writes that were acknowledged until then, and this server has all data of the
+    /// predecessor. The server acknowledges nothing before the predecessor has read the present set, or else before as
+    /// many members of the former set as confirm a server have read that the present one is not used.
     fn take_hand_over(&mut self, said: &Introduction) {
         let known = &self.known;
         let is_next = self.set.term == known.term.next(self.id) && !known.is_restored;
@@ -296,7 +297,7 @@ impl AcknowledgingPrimary {
         let has_given_up = said.past.gave_up
             && set.term == Term { number: said.past.known.0, leader: said.id }
             && set.before.is_none();
-        // It has heard of the hand-over, and led nowhere else since.
+        // The predecessor knows the hand-over, and has not led since.
         let is_known = said.term == self.set.term && self.hand_over.as_ref().is_some_and(|it| it.by == said.id);
         if (has_given_up || is_known) && set.quorum.needed == 1 && !self.is_led_by_hand_over() {
             let is_other = |id: &MemberId| *id != self.id && !self.gone.contains(id);
@@ -311,18 +312,18 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// Whether the set is that of a hand-over which the predecessor has not heard of, as far as is known.
+    /// Returns whether the set is that of a hand-over which the predecessor has not acknowledged yet.
     fn is_led_by_hand_over(&self) -> bool {
         let is_waited_for = |it: &HandOver| self.set.before.is_some() && self.set.quorum == it.joint;
         !self.is_confirmed() && self.hand_over.as_ref().is_some_and(is_waited_for)
     }
 
-    /// The predecessor whose word the server waits for.
+    /// Returns the predecessor whose acknowledgement the server waits for.
     fn predecessor(&self) -> Option<MemberId> {
         self.hand_over.as_ref().filter(|_| self.is_led_by_hand_over()).map(|it| it.by)
     }
 
-    /// Goes back to the set of before the hand-over while the predecessor is away: members confirm the server then.
+    /// Returns to the set before the hand-over while the predecessor is absent: members confirm the server then.
     fn mind_predecessor(&mut self, settings: &AckSettings, now: u64) {
         let (is_led, is_confirmed) = (self.is_led_by_hand_over(), self.is_confirmed());
         let Some(HandOver { by, quorum, joint, asked, .. }) = self.hand_over.as_mut().filter(|_| !is_confirmed) else {
@@ -341,18 +342,18 @@ impl AcknowledgingPrimary {
         self.begin_term();
     }
 
-    /// The set is another one before the server was confirmed: its first word is yet to come.
+    /// Begins the term anew: the set was replaced before the server was confirmed, so its first word is not sent yet.
     fn begin_term(&mut self) {
         self.change();
         self.term_at = None;
     }
 
-    /// Whether the server has all that was acknowledged, by those who have heard of its term.
-    ///
-    /// While a set changes, only members of the new one can have let anybody acknowledge, as long as no server is
-    /// confirmed by the old one alone: so many as are needed there prevent that. The same holds for the set with which
-    /// the server gave up its own lead. A server that begins with the set of a hand-over has let nobody acknowledge by
-    /// it: the predecessor's word is enough.
+    /// Returns whether the server has all acknowledged writes, by the members that know its term.
+    /// While a set changes, only members of the new one can have let a primary acknowledge, as long as no server is
+    /// confirmed by the old one alone: as many members as are needed there prevent that. Members of the set with which
+    /// the server gave up its own lead prevent it likewise. A server that begins with the set of a hand-over has let no
+    /// primary acknowledge by it: the predecessor's acknowledgement is enough.
+    /// acknowledge by it: the predecessor's acknowledgement is enough.
     fn is_sure(&self, term_at: u64) -> bool {
         let is_heard = |id: &MemberId| !self.gone.contains(id) && self.applied(*id) >= term_at;
         let by = self.predecessor();
@@ -361,19 +362,19 @@ impl AcknowledgingPrimary {
                 return is_heard(&by);
             }
             let heard = || quorum.members.iter().copied().filter(is_heard);
-            // An heir may have a disk of before its member's last word.
+            // An heir may have a disk from before its member's last acknowledgement.
             let themselves = heard().filter(|id| self.process(*id) == *id).count();
             heard().count() >= quorum.voices() || themselves >= self.voices(quorum)
         })
     }
 
-    /// How many members of a quorum are to be heard before the server is confirmed.
+    /// Returns how many members of a quorum have to acknowledge before the server is confirmed.
     fn voices(&self, quorum: &Quorum) -> usize {
         let is_old = self.set.before.as_ref() == Some(quorum) && self.set.quorum != *quorum;
         if self.gave_up || is_old && !self.known.is_restored { quorum.needed } else { quorum.voices() }
     }
 
-    /// Whether this server's knowledge comes from a disk, and the replica's is later.
+    /// Returns whether this server's knowledge comes from a disk, and the replica's is later.
     fn is_outdated(&self, said: &Introduction) -> bool {
         if !self.known.is_restored || self.is_unknown() {
             return false;
@@ -383,7 +384,7 @@ impl AcknowledgingPrimary {
         names_it || said.term.leader != self.id && said.past.known > Past::of(&self.known).known
     }
 
-    /// Drops names of the past that no set has.
+    /// Drops names of the past that belong to no set.
     fn forget_others(&mut self) {
         let set = &self.set;
         let is_there = |id: &MemberId| set.quorums().any(|quorum| quorum.members.contains(id));
@@ -391,14 +392,14 @@ impl AcknowledgingPrimary {
         self.heirs.retain(|id, _| is_there(id));
     }
 
-    /// A replica gets the stream from now on.
+    /// Records that a replica gets the stream from now on.
     pub fn joined(&mut self, said: &Introduction) {
         let follower = self.followers.entry(said.id).or_default();
         (follower.is_online, follower.heard) = (true, None);
         self.gone.remove(&said.id);
         // An heir answers for a member if it knows a set of the last term of which this server knows one. The member
-        // may have missed later sets of that term. None of them has been acknowledged by an heir in the member's name:
-        // an heir is a member by its own name then.
+        // may have missed later sets of that term. No heir has acknowledged such a set in the member's name: an heir
+        // that acknowledges is a member by its own name.
         let term_of = |past: &Past| past.known.0;
         let is_recent = self.is_confirmed() || term_of(&said.past) >= term_of(&Past::of(&self.known));
         let heirs = said.past.heir_of.iter().filter(|_| is_recent).map(|name| (*name, said.id));
@@ -407,7 +408,7 @@ impl AcknowledgingPrimary {
         (self.repeats, self.is_heard_of) = (true, true);
     }
 
-    /// It gets it no more.
+    /// Records that a replica's link has ended.
     pub fn left(&mut self, id: MemberId, now: u64) {
         if let Some(follower) = self.followers.get_mut(&id)
             && std::mem::take(&mut follower.is_online)
@@ -416,7 +417,7 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// An operator says that a member will never be heard again.
+    /// Strikes a member off: an operator knows that it will never return.
     ///
     /// # Errors
     /// See [`StrikeError`].
@@ -435,7 +436,7 @@ impl AcknowledgingPrimary {
         Ok(())
     }
 
-    /// Members without which nothing is acknowledged; none if enough are there.
+    /// Returns the absent members without which nothing is acknowledged; none if enough are online.
     pub fn missing(&self, settings: &AckSettings, now: u64) -> Vec<Missing> {
         let is_there = |id: MemberId| {
             let process = self.process(id);
@@ -462,13 +463,13 @@ impl AcknowledgingPrimary {
         named.collect()
     }
 
-    /// Whether as many replicas are there as acknowledge.
+    /// Returns whether enough replicas are online to acknowledge.
     pub fn has_replicas(&self, settings: &AckSettings, others: usize, now: u64) -> bool {
         self.followers.values().filter(|follower| follower.is_there(settings, now)).count() + others
             >= settings.replicas
     }
 
-    /// A replica has acknowledged.
+    /// Takes a replica's acknowledgement.
     pub fn acknowledged(&mut self, id: MemberId, acks: Acks, now: u64) {
         let Some(follower) = self.followers.get_mut(&id) else { return };
         (follower.acks, follower.heard) = (acks, Some(now));
@@ -479,7 +480,7 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// What is due by time, and by what was acknowledged.
+    /// Takes the steps that are due by time, and by acknowledgements.
     pub fn tick(&mut self, settings: &AckSettings, now: u64) {
         if let Gate::Confirmed(until) = self.gate
             && now >= until
@@ -489,9 +490,9 @@ impl AcknowledgingPrimary {
         self.mind_predecessor(settings, now);
         let (Some(set_at), Some(term_at)) = (self.set_at, self.term_at) else { return };
         if self.gate == Gate::Unconfirmed {
-            // The server answers for itself, and for its own past, but not for those who are gone.
+            // The server answers for itself, and for its own past, but not for members that are gone.
             if self.is_sure(term_at) {
-                // A server that has nobody's word but that of its own disk waits for those who know better.
+                // A server that is confirmed only by its own disk waits for servers that may know a later set.
                 let is_own_word = self.known.is_restored && self.set.is_heard(|id| self.process(id) == self.id);
                 let more = if is_own_word { settings.silence } else { 0 };
                 self.gate = Gate::Confirmed(now + settings.lease + settings.lease / DRIFT + more);
@@ -522,7 +523,7 @@ impl AcknowledgingPrimary {
         self.set_at = None;
     }
 
-    /// The set of those who are there, if they are enough.
+    /// Returns the set of the online replicas, if they are enough; else the present one.
     fn wanted(&self, settings: &AckSettings, now: u64) -> Quorum {
         let is_there = |follower: &Follower| {
             follower.is_online && follower.heard.is_some_and(|at| now.saturating_sub(at) <= settings.silence)
@@ -532,19 +533,19 @@ impl AcknowledgingPrimary {
         if members.len() < settings.replicas {
             return self.set.quorum.clone();
         }
-        // Members of a hand-over's set follow the predecessor until they are told.
+        // Members of a hand-over's set follow the predecessor until they learn of the hand-over.
         let untold = self.hand_over.iter().flat_map(|it| &it.untold).filter(|id| !self.gone.contains(id));
         members.extend(untold);
         Quorum::new(settings.replicas, members)
     }
 
-    /// The process that answers for a member: itself, or its heir.
+    /// Returns the process that answers for a member: the member itself, or its heir.
     fn process(&self, id: MemberId) -> MemberId {
         self.heirs.get(&id).copied().unwrap_or(id)
     }
 
-    /// Returns a member's word; `all` for the server itself, and for a member that is gone: nothing can be taken over
-    /// with its voice.
+    /// Returns a member's value; `all` for the server itself, and for a member that is gone: no server can take over
+    /// with that member's voice.
     fn of_member(&self, id: MemberId, all: u64, said: impl Fn(&Follower) -> u64) -> u64 {
         let process = self.process(id);
         match self.followers.get(&process) {
@@ -554,7 +555,7 @@ impl AcknowledgingPrimary {
         }
     }
 
-    /// Up to where a server has the stream.
+    /// Returns the offset up to which a server has the stream.
     fn applied(&self, id: MemberId) -> u64 {
         self.of_member(id, u64::MAX, |follower| follower.acks.applied)
     }
@@ -563,8 +564,8 @@ impl AcknowledgingPrimary {
         self.of_member(id, u64::MAX, |follower| follower.acks.synced)
     }
 
-    /// Up to where the stream is acknowledged by so many replicas, `durable`: on their disks. `others`: what replicas
-    /// have that know of no set. None: nothing may be acknowledged.
+    /// Returns the offset up to which so many replicas have acknowledged the stream, `durable`: on their disks.
+    /// `others`: acknowledgements of replicas that know no set. None: nothing may be acknowledged.
     pub fn held(&self, replicas: usize, durable: bool, others: &[Acks]) -> Option<u64> {
         let needed = self.set.held(|id| if durable { self.synced(id) } else { self.applied(id) });
         let is_kept =
@@ -576,7 +577,7 @@ impl AcknowledgingPrimary {
         holders.filter(|_| is_kept).map(|holders| holders.min(needed))
     }
 
-    /// Until when nobody else can acknowledge.
+    /// Returns the time until which no other server can acknowledge.
     pub fn leased_until(&self, settings: &AckSettings) -> u64 {
         match self.set.held(|id| self.of_member(id, u64::MAX, |follower| follower.leased_at)) {
             0 => 0,
@@ -595,8 +596,8 @@ mod tests {
         MemberId::of(n, 0)
     }
 
-    /// Whether a primary that was shut down with the set of this term and epoch is confirmed by heirs of its members,
-    /// who know these.
+    /// Returns whether a primary that was shut down with the set of this term and epoch is confirmed by heirs of its
+    /// members, which know these sets.
     fn is_confirmed_by(heirs: [(u64, u64); 2]) -> bool {
         let term = Term { number: 4, leader: id(9) };
         let set = InSyncSet { term, epoch: 5, quorum: Quorum::new(1, vec![id(1), id(2)]), before: None };
@@ -619,7 +620,7 @@ mod tests {
     #[test]
     fn heirs_that_missed_the_last_changes_of_the_set_confirm_a_primary_but_none_of_an_earlier_term() {
         assert!(is_confirmed_by([(4, 5), (4, 5)]));
-        // The primary has changed the set when the first member ended, and the other one has not heard of it.
+        // The primary has changed the set when the first member ended, and the other one has not learned of it.
         assert!(is_confirmed_by([(4, 5), (4, 3)]));
         assert!(is_confirmed_by([(4, 3), (4, 4)]));
         assert!(!is_confirmed_by([(4, 5), (3, 9)]));

@@ -1,35 +1,35 @@
-//! What has come over a link to a primary, and why a link ends.
+//! Data that arrives over a link to a primary, and reasons for the link's end.
 
 use crate::ids::ReplicationId;
 use std::fmt;
 
-/// Up to where the replica has a history.
+/// Place up to which the replica has a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// Its name.
+    /// Name of the history.
     pub id: ReplicationId,
-    /// Bytes of it.
+    /// Bytes of the history.
     pub offset: u64,
 }
 
-/// Where a snapshot that comes over a connection of its own ends in the stream.
+/// Place in the stream that belongs to a snapshot over a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotEnd {
-    /// The offset of its moment.
+    /// Offset of the snapshot's moment.
     pub position: Position,
-    /// The database that the stream has selected there.
+    /// Database that the stream has selected there.
     pub db: u32,
-    /// What the primary calls the connection, and is to be told on the other one; None: it knows already.
+    /// Name that the primary gives the connection, to be repeated on the other one; None: the primary knows it already.
     pub client: Option<u64>,
 }
 
 impl SnapshotEnd {
-    /// `offset id db client`, as they stand on the line.
+    /// Reads `offset id db client`, in the order of the line.
     pub(crate) fn parse(line: &[u8]) -> Option<SnapshotEnd> {
         let mut words = std::str::from_utf8(line).ok()?.split(' ');
         let offset = words.next()?.parse().ok()?;
         let id = ReplicationId::parse(words.next()?.as_bytes())?;
-        // -1: none, so the stream begins by selecting one.
+        // The primary sends -1 where no database is selected: the stream begins with a SELECT.
         let db: i64 = words.next()?.parse().ok()?;
         let client = words.next()?.parse().ok()?;
         let (position, db) = (Position { id, offset }, u32::try_from(db).unwrap_or(0));
@@ -37,51 +37,51 @@ impl SnapshotEnd {
     }
 }
 
-/// What has come.
+/// Data that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrived<'b> {
-    /// Nothing to tell of; unless bytes were taken, more has to come.
+    /// Nothing to report; unless bytes were taken, more have to arrive.
     Nothing,
-    /// A primary that knows no more than SYNC, or no name: its history cannot be gone on with later.
+    /// The primary knows only SYNC, or its history has no name: the replica cannot continue that history later.
     Unnamed,
-    /// A snapshot of this moment will come.
+    /// A snapshot of this moment follows.
     FullSync(Position),
-    /// The stream goes on where the replica is, by another name if one is told.
+    /// The stream continues at the replica's place, by another name if the primary sent one.
     Continue(Option<ReplicationId>),
-    /// The snapshot is to be asked for over another connection, on which the primary is told what it calls this one.
+    /// The replica is to ask for the snapshot over another connection, and to send this name of the present one there.
     DualChannel(Option<u64>),
-    /// Over that one: where the stream is to go on behind the snapshot, which will come.
+    /// The snapshot follows on that connection, and the stream continues at this place behind it.
     EndOffset(SnapshotEnd),
-    /// The snapshot begins, of so many bytes if that is known.
+    /// The snapshot begins; its length if the primary sent one.
     Snapshot(Option<u64>),
-    /// A part of it.
+    /// A part of the snapshot.
     Data(&'b [u8]),
-    /// It has ended.
+    /// The snapshot has ended.
     SnapshotEnd,
     /// Whole commands and transactions.
     Commands(&'b [u8]),
     /// Bytes of the stream that ask for [`PrimaryLink::ack`](crate::primary_link::PrimaryLink::ack).
     GetAck(&'b [u8]),
-    /// Bytes of the stream that tell of [a set](crate::in_sync_set::InSyncSet::of_command).
+    /// Bytes of the stream that announce [a set](crate::in_sync_set::InSyncSet::of_command).
     InSync(&'b [u8]),
 }
 
-/// Why a link ended.
+/// Reason for a link's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkError {
-    /// Nothing came for too long, while this was to come.
+    /// This did not arrive in time.
     Timeout(&'static str),
-    /// The primary does not want the password.
+    /// The primary refused the password.
     Auth(String),
-    /// It answered something else than it should.
+    /// The primary answered this request with an unexpected reply.
     Unexpected(&'static str, String),
-    /// It does not take over.
+    /// The server refused to take over.
     FailoverRefused(String),
-    /// It cannot be followed now, and is to be asked again.
+    /// The primary cannot be followed now: the replica is to retry.
     Later(String),
-    /// It gave up the snapshot.
+    /// The primary aborted the snapshot.
     Aborted(String),
-    /// What it sends is no stream of commands.
+    /// The primary's bytes are no stream of commands.
     Protocol,
 }
 

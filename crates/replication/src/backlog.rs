@@ -1,4 +1,4 @@
-//! The last bytes of the stream: for replicas that come back, and for those that are behind.
+//! The last bytes of the stream, for replicas that reconnect and for replicas that are behind.
 //!
 //! ```text
 //!   offset   start ............................... end
@@ -6,68 +6,68 @@
 //!                         ^ replica     ^ replica
 //! ```
 //!
-//! There is one copy of the bytes, out of which all replicas are sent. What is older than the wanted size goes, unless
-//! a replica has still to get it. Which replica is too far behind is decided elsewhere.
+//! All replicas are sent from one copy of the bytes. Bytes beyond the wanted size are dropped, unless a replica still
+//! needs them. Another module decides which replica is too far behind.
 
 use std::collections::VecDeque;
 
-/// Bytes of a block: what nobody needs goes by whole blocks, so those of a small backlog are smaller.
+/// Bytes of a block: the backlog drops whole blocks, so the blocks of a small backlog are smaller.
 const BLOCK: usize = 64 << 10;
 const BLOCK_MIN: usize = 16 << 10;
-/// A backlog is cut into so many, where these are not too small or too large.
+/// Number of blocks of a backlog, where blocks of that size are neither too small nor too large.
 const BLOCKS: u64 = 16;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Backlog {
     blocks: VecDeque<Block>,
-    /// Bytes of the stream before what it has; the first block may have some of these still.
+    /// Bytes of the stream before the retained ones; the first block may still contain some of these.
     start: u64,
     /// Bytes of the stream so far.
     end: u64,
-    /// Bytes that are to be kept.
+    /// Bytes to retain.
     size: u64,
 }
 
 #[derive(Debug)]
 struct Block {
-    /// Bytes of the stream before it.
+    /// Bytes of the stream before this block.
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl Backlog {
-    /// An empty one, of a stream that has so many bytes already.
+    /// Creates an empty backlog of a stream that has so many bytes already.
     pub fn new(offset: u64, size: u64) -> Backlog {
         Backlog { blocks: VecDeque::new(), start: offset, end: offset, size }
     }
 
-    /// Bytes of the stream so far.
+    /// Returns the length of the stream so far.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Bytes of the stream before what it has.
+    /// Returns the length of the stream before the retained bytes.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// Bytes that it has.
+    /// Returns how many bytes are retained.
     pub fn len(&self) -> u64 {
         self.end - self.start()
     }
 
-    /// Bytes of memory that they take up.
+    /// Returns how much memory the blocks take.
     pub fn memory(&self) -> u64 {
         self.blocks.iter().map(|block| block.bytes.capacity() as u64).sum()
     }
 
-    /// Whether it has none.
+    /// Returns whether no byte is retained.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// So many bytes are to be kept from now on.
+    /// Sets how many bytes are to be retained.
     pub fn resize(&mut self, size: u64) {
         self.size = size;
     }
@@ -90,8 +90,7 @@ impl Backlog {
         }
     }
 
-    /// Lets go of what is older than is wanted, and of which no replica needs anything: all have what lies before
-    /// `needed`.
+    /// Drops bytes beyond the wanted size, up to `needed`: all replicas have the stream up to there.
     pub fn trim(&mut self, needed: u64) {
         let keep = self.end.saturating_sub(self.size).min(needed);
         self.start = self.start.max(keep);
@@ -100,12 +99,12 @@ impl Backlog {
         }
     }
 
-    /// Whether it has all that comes after so many bytes of the stream.
+    /// Returns whether all bytes behind this offset of the stream are retained.
     pub fn has(&self, offset: u64) -> bool {
         (self.start()..=self.end).contains(&offset)
     }
 
-    /// What comes after so many bytes of the stream, block by block.
+    /// Returns the bytes behind this offset of the stream, block by block.
     pub fn after(&self, offset: u64) -> impl Iterator<Item = &[u8]> {
         let first = self.blocks.partition_point(|block| block.start + block.bytes.len() as u64 <= offset);
         self.blocks.range(first..).map(move |block| &block.bytes[offset.saturating_sub(block.start) as usize..])

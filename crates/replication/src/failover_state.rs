@@ -6,28 +6,29 @@
 //!     +- too late, or taken back -----+
 //! ```
 //!
-//! While it waits nobody writes, so what there is to have does not grow. In progress the old primary follows the
-//! replica already, and asks it to take over: until it has there are two replicas and no primary, never two primaries.
+//! While the failover waits, no client writes, so a replica can get all data. In progress the old primary follows the
+//! replica already, and asks it to take over: until the replica has, there are two replicas and no primary, never two
+//! primaries.
 //!
-//! A connection that breaks between the question and its answer leaves open whether the replica has taken over. It is
-//! asked again: one that calls itself a primary then has.
+//! A connection that breaks between the request and its answer leaves open whether the replica has taken over. The old
+//! primary asks again: a replica that calls itself a primary then has.
 
 use std::fmt;
 
-/// How far a failover is.
+/// Progress of a failover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailoverState {
-    /// There is none.
+    /// No failover.
     #[default]
     None,
-    /// A replica is to get what it lacks.
+    /// A replica gets the data that it lacks.
     WaitingForSync,
-    /// It is asked to take over.
+    /// The replica is asked to take over.
     InProgress,
 }
 
 impl FailoverState {
-    /// As INFO shows it.
+    /// Returns the state's name in INFO.
     pub fn as_str(self) -> &'static str {
         match self {
             FailoverState::None => "no-failover",
@@ -37,17 +38,17 @@ impl FailoverState {
     }
 }
 
-/// A replica, by the address that it is known by.
+/// A replica, by its known address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its name or address.
+    /// Host name or address.
     pub host: Vec<u8>,
-    /// Its port.
+    /// Port.
     pub port: u16,
 }
 
 impl Target {
-    /// Whether both are one server.
+    /// Returns whether both are one server.
     pub fn is(&self, other: &Target) -> bool {
         self.port == other.port && self.host.eq_ignore_ascii_case(&other.host)
     }
@@ -59,45 +60,46 @@ impl fmt::Display for Target {
     }
 }
 
-/// What FAILOVER asks for.
+/// Arguments of FAILOVER.
 #[derive(Clone, Debug, Default)]
 pub struct FailoverRequest {
-    /// None: the first that has all.
+    /// Replica that is to take over; None: the first that has all data.
     pub target: Option<Target>,
-    /// Unix time in milliseconds; None: it waits for as long as it takes.
+    /// Unix time in milliseconds; None: the failover waits without a limit.
     pub deadline: Option<i64>,
-    /// Then the target is to take over with what it has.
+    /// Whether the target is to take over at the deadline with the data that it has.
     pub is_forced: bool,
 }
 
-/// What is to be done about a failover that waits.
+/// Next step of a failover that waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Nothing.
+    /// Wait.
     Wait,
-    /// This one is asked to take over; `is_late`: the time is up, and it may lack something.
+    /// Ask this replica to take over.
     HandOver {
-        /// The replica.
+        /// Replica that is asked.
         target: Target,
-        /// See above.
+        /// Whether the deadline has passed: the replica may lack data.
         is_late: bool,
     },
-    /// No replica has got all in time.
+    /// Give up: no replica has got all data in time.
     GiveUp,
 }
 
-/// What the replica's answer comes to.
+/// Result of the replica's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is the primary.
+    /// The replica is the primary.
     TakenOver,
-    /// It is not.
+    /// The replica is not the primary.
     Refused,
 }
 
-/// How a primary begins the refusal of what only a replica can do.
+/// Beginning of a primary's refusal of a replica's command.
 const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
-/// How one that has taken over says that it takes no replica now: who asks may hold acknowledged writes that it lacks.
+/// Beginning of the refusal of a server that has taken over: the old primary may hold acknowledged writes that it
+/// lacks.
 const COME_AGAIN: &[u8] = b"-NOMASTERLINK";
 
 /// See the module's documentation.
@@ -106,29 +108,29 @@ pub struct Failover {
     number: u64,
     state: FailoverState,
     request: FailoverRequest,
-    /// The target was asked, and its answer is lost.
+    /// Whether the target was asked, and its answer was lost.
     is_open: bool,
-    /// Writes are held back for it.
+    /// Whether writes are held back for the failover.
     holds_writes: bool,
 }
 
 impl Failover {
-    /// How many have begun: tells one from another.
+    /// Returns the number of failovers that have begun, which identifies the present one.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// How far it is.
+    /// Returns the failover's state.
     pub fn state(&self) -> FailoverState {
         self.state
     }
 
-    /// Whom it is for, if that is known.
+    /// Returns the failover's target, if it is known.
     pub fn target(&self) -> Option<&Target> {
         self.request.target.as_ref()
     }
 
-    /// It begins; false if there is one.
+    /// Begins a failover; returns false if another one is in progress.
     #[must_use]
     pub fn begin(&mut self, request: FailoverRequest) -> bool {
         if self.state != FailoverState::None {
@@ -139,8 +141,8 @@ impl Failover {
         true
     }
 
-    /// What is to be done now. `is_quiet`: nobody writes any more, and all that was written is in the stream; only then
-    /// can a replica have all. `synced`: the replicas that do, in the order in which they came.
+    /// Returns the next step. `is_quiet`: no client writes any more, and all writes are in the stream; only then can a
+    /// replica have all data. `synced`: the replicas that have, in the order in which they connected.
     pub fn decide(&mut self, now: i64, is_quiet: bool, mut synced: impl Iterator<Item = Target>) -> Decision {
         if self.state != FailoverState::WaitingForSync {
             return Decision::Wait;
@@ -167,18 +169,18 @@ impl Failover {
         Decision::HandOver { target, is_late }
     }
 
-    /// The connection broke after the target was asked and before it has answered.
+    /// Records that the connection broke after the target was asked and before it has answered.
     pub fn lose_answer(&mut self) {
         self.is_open = self.state == FailoverState::InProgress;
     }
 
-    /// Writes are held back for it no longer. Returns whether they were.
+    /// Stops holding writes back. Returns whether they were held back.
     #[must_use]
     pub fn let_writers_go(&mut self) -> bool {
         std::mem::take(&mut self.holds_writes)
     }
 
-    /// The target has answered; `refusal`: the error, if it was one.
+    /// Takes the target's answer; `refusal`: the error, if it was one.
     pub fn take_answer(&mut self, refusal: Option<&[u8]>) -> Outcome {
         match refusal {
             None => Outcome::TakenOver,
@@ -188,7 +190,7 @@ impl Failover {
         }
     }
 
-    /// It has ended, one way or the other.
+    /// Ends the failover, successful or not.
     pub fn end(&mut self) {
         *self = Failover { number: self.number, ..Failover::default() };
     }

@@ -1,90 +1,90 @@
-//! What a replica says of itself before it asks for the stream, and what its primary makes of that.
+//! A replica's description of itself before it asks for the stream, and the primary's conclusions from it.
 
 use crate::in_sync_member::{Introduction, Past};
 use resp::number::parse_i64;
 use std::borrow::Cow;
 
-/// What a snapshot is to be written in.
+/// Format of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SnapshotVersion {
-    /// What the oldest read: the replica has said nothing of itself.
+    /// Format that the oldest servers read: the replica has sent nothing about itself.
     #[default]
     Oldest,
-    /// What both families read, from 7.2 on.
+    /// Format that Redis and Valkey read from 7.2 on.
     Common,
-    /// Valkey 9.0's.
+    /// Valkey 9.0's format.
     Valkey,
 }
 
-/// What REPLCONF has said.
+/// Options that a replica has sent with REPLCONF.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handshake {
-    /// Where it listens; 0: it has not said.
+    /// Port on which the replica listens; 0: unknown.
     pub port: u16,
-    /// Its address, if it is not the connection's.
+    /// Replica's address, if it differs from the connection's.
     pub ip: Option<Vec<u8>>,
-    /// It can tell the end of a snapshot whose length it was not told.
+    /// Whether the replica finds the end of a snapshot of unknown length.
     pub eof: bool,
-    /// It knows that a history can have two names.
+    /// Whether the replica knows that a history can have two names.
     pub psync2: bool,
-    /// It can take the snapshot over a second connection.
+    /// Whether the replica can take the snapshot over a second connection.
     pub dual_channel: bool,
-    /// The same by Redis's name.
+    /// Whether the replica has announced that capability by Redis's name.
     pub rdb_channel_repl: bool,
-    /// It does not want a checksum.
+    /// Whether the replica wants no checksum.
     pub skips_checksum: bool,
-    /// Its version, as a number for each part.
+    /// Replica's version, as a number for each part.
     pub version: Option<[u32; 3]>,
-    /// It wants a snapshot and nothing else.
+    /// Whether the replica wants only a snapshot.
     pub rdb_only: bool,
-    /// It wants no keys, or no functions.
+    /// Whether the replica wants no keys.
     pub without_data: bool,
-    /// See above.
+    /// Whether the replica wants no functions.
     pub without_functions: bool,
-    /// This is the second connection, for the snapshot.
+    /// Whether this is the second connection, for the snapshot.
     pub rdb_channel: bool,
-    /// The client whose connection gets this one's snapshot.
+    /// Client whose connection gets this one's snapshot.
     pub rdb_client: Option<u64>,
-    /// The client whose connection gets the stream behind this one's snapshot.
+    /// Client whose connection gets the stream behind this one's snapshot.
     pub main_client: Option<u64>,
-    /// The name of its node, in a cluster.
+    /// Name of the replica's node, in a cluster.
     pub node: Option<String>,
-    /// It knows the in-sync set.
+    /// Replica's place in the in-sync set, if it knows that set.
     pub introduction: Option<Introduction>,
 }
 
-/// What a replica asks for.
+/// Request for the stream.
 #[derive(Clone, Debug)]
 pub struct SyncRequest {
-    /// What it has said of itself.
+    /// Options that the replica has sent.
     pub handshake: Handshake,
-    /// The history that it has, and the number of the first byte that it lacks; None: it asks as the oldest do, and
-    /// acknowledges nothing.
+    /// The replica's history, and the number of the first byte that it lacks; None: the replica sent SYNC, as the
+    /// oldest do, and acknowledges nothing.
     pub asked: Option<(Vec<u8>, i64)>,
 }
 
-/// An option of REPLCONF that is none.
+/// Refusal of an option of REPLCONF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadOption {
-    /// There is no such option.
+    /// The option is unknown.
     Unrecognized(Vec<u8>),
-    /// Its value is no number.
+    /// The value is no number.
     NotAnInteger,
-    /// Its value is neither 0 nor 1.
+    /// The value is neither 0 nor 1.
     NotABit,
-    /// An address of so many bytes.
+    /// The address has so many bytes.
     AddressTooLong(usize),
-    /// The value of `rdb-filter-only`, in part.
+    /// Unsupported part of the value of `rdb-filter-only`.
     UnsupportedFilter(Vec<u8>),
-    /// No version.
+    /// The value is no version.
     Version(Vec<u8>),
 }
 
-/// The longest address that a replica may name.
+/// Greatest length of a replica's address.
 const ADDRESS_MAX: usize = 256;
 
 impl Handshake {
-    /// The replica's address: as it says, or that of its connection, which comes from `addr`.
+    /// Returns the replica's address: the announced one, or that of its connection, which comes from `addr`.
     pub fn host<'a>(&'a self, addr: &'a str) -> Cow<'a, str> {
         match &self.ip {
             Some(ip) => String::from_utf8_lossy(ip),
@@ -92,7 +92,7 @@ impl Handshake {
         }
     }
 
-    /// How logs name it.
+    /// Returns the replica's name in logs.
     pub fn name(&self, addr: &str) -> String {
         let host = self.host(addr);
         match self.port {
@@ -101,10 +101,10 @@ impl Handshake {
         }
     }
 
-    /// Takes an option and its value. `dual_channel`: whether that may be agreed on.
+    /// Takes an option and its value. `dual_channel`: whether a second connection is allowed.
     ///
     /// # Errors
-    /// There is no such option, or the value is none.
+    /// Returns a [`BadOption`] if the option or the value is invalid.
     pub fn set(&mut self, name: &[u8], value: &[u8], dual_channel: bool) -> Result<(), BadOption> {
         match &name.to_ascii_lowercase()[..] {
             b"listening-port" => {
@@ -119,7 +119,7 @@ impl Handshake {
                 b"dual-channel" => self.dual_channel |= dual_channel,
                 b"rdb-channel-repl" => self.rdb_channel_repl |= dual_channel,
                 b"skip-rdb-checksum" => self.skips_checksum = true,
-                // What newer replicas can do besides.
+                // Newer replicas announce further capabilities.
                 other => self.introduce(other),
             },
             b"rdb-only" => self.rdb_only = bit(value)?,
@@ -140,7 +140,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// Takes a capability that tells of the in-sync set. The word for the past comes after the introduction.
+    /// Takes a capability that concerns the in-sync set. The past's word follows the introduction.
     fn introduce(&mut self, word: &[u8]) {
         if let Some(said) = Introduction::parse(word) {
             self.introduction = Some(said);
@@ -160,12 +160,12 @@ impl Handshake {
         Ok(())
     }
 
-    /// It takes a snapshot for nobody but itself.
+    /// Returns whether the connection fetches a snapshot for a backup, not for a replica.
     pub fn is_backup(&self) -> bool {
         self.rdb_only && self.version.is_none() && !self.rdb_channel
     }
 
-    /// What it reads.
+    /// Returns the format that the replica reads.
     pub fn snapshot_version(&self) -> SnapshotVersion {
         match self.version {
             Some(version) if version >= [9, 0, 0] => SnapshotVersion::Valkey,
@@ -193,17 +193,17 @@ fn version(text: &[u8]) -> Option<[u32; 3]> {
     parts.next().is_none().then_some(version)
 }
 
-/// How far a replica is that gets the stream.
+/// Progress of a replica that gets the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Acks {
-    /// Bytes of the stream that it has applied.
+    /// Bytes of the stream that the replica has applied.
     pub applied: u64,
-    /// Bytes of it that its own log has on the disk.
+    /// Bytes of the stream that the replica's own log has on the disk.
     pub synced: u64,
 }
 
 impl Acks {
-    /// Takes the words of a REPLCONF ACK after these two; false if it is none.
+    /// Takes the words of a REPLCONF ACK behind these two; returns false if they are none.
     pub fn take<'w>(&mut self, mut words: impl Iterator<Item = &'w [u8]>) -> bool {
         let number = |word: &[u8]| parse_i64(word).and_then(|n| u64::try_from(n).ok());
         let Some(applied) = words.next().and_then(number) else { return false };
@@ -217,26 +217,26 @@ impl Acks {
     }
 }
 
-/// How many bytes a replica may be behind.
+/// Limit to the bytes that a replica may be behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimit {
-    /// At most so many; 0: there is no limit.
+    /// Greatest number of bytes; 0: there is no limit.
     pub hard: u64,
-    /// More than so many only for a while; 0: there is no limit.
+    /// Number of bytes that may be exceeded for [`soft_ms`](Self::soft_ms); 0: there is no limit.
     pub soft: u64,
-    /// That while, in milliseconds.
+    /// Milliseconds for which the soft limit may be exceeded.
     pub soft_ms: i64,
 }
 
-/// A replica that is behind.
+/// State of a replica that is behind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lag {
     over_soft_since: Option<i64>,
 }
 
 impl Lag {
-    /// Whether it is behind by more than it may be, with so many bytes to be sent. `backlog`: what is kept anyway,
-    /// which no limit is below.
+    /// Returns whether the replica is too far behind, with `pending` bytes to be sent. `backlog`: bytes that are
+    /// retained anyway; no limit is smaller.
     pub fn is_over(&mut self, pending: u64, limit: OutputLimit, backlog: u64, now_ms: i64) -> bool {
         let beyond = |bytes: u64| bytes > 0 && pending > bytes.max(backlog);
         if !beyond(limit.soft) {
@@ -250,8 +250,7 @@ impl Lag {
     }
 }
 
-/// Fuzz hook: whatever a replica says of itself and of how far it is, it is taken or refused, and what it has
-/// acknowledged stays so.
+/// Fuzz hook: a replica's options and acknowledgements are taken or refused, and an acknowledgement is not taken back.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let (mut handshake, mut acks) = (Handshake::default(), Acks::default());
@@ -261,7 +260,7 @@ pub fn fuzz(data: &[u8]) {
         acks.take(words.iter().copied());
         assert!(acks.applied >= before.applied && acks.synced >= before.synced, "an acknowledgement is not taken back");
         for pair in words.chunks_exact(2) {
-            // What is refused is told by the error.
+            // The error describes the refusal.
             let _ = handshake.set(pair[0], pair[1], true);
         }
     }

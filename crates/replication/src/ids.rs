@@ -1,7 +1,7 @@
 //! Names of a data set's history, and offsets in it.
 //!
-//! A history is a stream of bytes with a name. Who takes over from another primary goes on with that one's stream under
-//! a name of its own, and remembers the old name with the offset up to which both are the same:
+//! A history is a stream of bytes with a name. A server that takes over from another primary continues that primary's
+//! stream under a name of its own, and remembers the old name with the offset up to which both are the same:
 //!
 //! ```text
 //!   id2 a2f1...  [0 ........ until]
@@ -10,31 +10,31 @@
 
 use std::fmt;
 
-/// Hexadecimal digits of a name.
+/// Number of hexadecimal digits of a name.
 pub const ID_LEN: usize = 40;
 
-/// The name of a history.
+/// Name of a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplicationId([u8; ID_LEN]);
 
 impl ReplicationId {
-    /// The name that nothing has.
+    /// The name that no history has.
     pub const NONE: ReplicationId = ReplicationId([b'0'; ID_LEN]);
 
-    /// A name of these random numbers.
+    /// Creates a name of these random numbers.
     pub fn of(random: u128, more: u32) -> ReplicationId {
         let text = format!("{random:032x}{more:08x}");
         ReplicationId::parse(text.as_bytes()).unwrap_or(ReplicationId::NONE)
     }
 
-    /// A name that another server has said.
+    /// Reads a name that another server has sent.
     pub fn parse(text: &[u8]) -> Option<ReplicationId> {
         text.iter().all(u8::is_ascii_alphanumeric).then(|| text.try_into().ok()).flatten().map(ReplicationId)
     }
 
-    /// Its digits.
+    /// Returns the name's digits.
     pub fn as_str(&self) -> &str {
-        // Nothing but ASCII gets in.
+        // Names consist of ASCII only.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -51,35 +51,35 @@ impl fmt::Debug for ReplicationId {
     }
 }
 
-/// A history with the names that it had before. INFO shows one of them, as other servers have it. A role that is handed
-/// over and taken back at once gives two new names, and a replica that hears of neither in time has the one before.
+/// A history with its former names. INFO shows one of them, as other servers have it. A role that is handed over and
+/// taken back at once gives two new names, and a replica that learns of neither in time has the name before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct History {
-    /// Its name.
+    /// Present name.
     pub id: ReplicationId,
-    /// The name before.
+    /// Name before the present one.
     pub second: ReplicationId,
-    /// The first offset that is of the new name only, as INFO shows it; -1 without a second name.
+    /// First offset of the present name only, as INFO shows it; -1 without a second name.
     pub second_offset: i64,
-    /// The same of the name before the second one.
+    /// Name before the second one; its offset is next to it.
     third: ReplicationId,
     third_offset: i64,
 }
 
 impl History {
-    /// One that begins.
+    /// Begins a history.
     pub fn new(id: ReplicationId) -> History {
         let none = ReplicationId::NONE;
         History { id, second: none, second_offset: -1, third: none, third_offset: -1 }
     }
 
-    /// From `offset` on (bytes so far) it goes on by this name.
+    /// Continues the history by this name behind the first `offset` bytes.
     pub fn shift(&mut self, id: ReplicationId, offset: u64) {
         let (second_offset, third_offset) = (offset as i64 + 1, self.second_offset);
         *self = History { id, second: self.id, second_offset, third: self.second, third_offset };
     }
 
-    /// Whether the byte `next` (the first one has the number 1) of a history called `id` is one of this one.
+    /// Returns whether the byte `next` (the first one has the number 1) of the history `id` belongs to this one.
     pub fn has(&self, id: ReplicationId, next: i64) -> bool {
         id == self.id
             || id == self.second && next <= self.second_offset

@@ -1,13 +1,13 @@
-//! What a server remembers of the in-sync set: which it knows last, whom it follows no more, and what it may hold
-//! that was acknowledged.
+//! A server's memory of the in-sync set: the last set and term that it knows, and the part of its data that may hold
+//! acknowledged writes.
 //!
-//! A member's acknowledgement is a promise: it has heard of a term before it acknowledges anything of it, and follows
-//! nobody of an earlier term afterwards, nor of another one with the same number. The promise is on the disk
+//! A member's acknowledgement is a promise: the member knows a term before it acknowledges anything of that term, and
+//! follows no primary of an earlier term afterwards, nor another one with the same number. The promise is on the disk
 //! ([`MemberRecord`](crate::member_record::MemberRecord)) before the acknowledgement goes.
 //!
 //! Every process has a name of its own. A process that ended with all of its data on the disk has an heir: the next
-//! process with that data, which answers for the name. A process that ended otherwise is gone, and its successor says
-//! so: no set has to wait for the name any more.
+//! process with that data, which answers for the name. A process that ended otherwise is gone, and its successor
+//! announces that: no set has to wait for the name any more.
 
 use crate::arrived::Position;
 use crate::ids::{History, ReplicationId};
@@ -16,29 +16,29 @@ use crate::in_sync_set::{InSyncSet, MemberId, Term};
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct Membership {
-    /// The server's name in sets.
+    /// Server's name in sets.
     pub id: MemberId,
-    /// The latest that it has heard of.
+    /// Latest term that the server knows.
     pub term: Term,
-    /// The last one in the data that it has; None: it has not heard since it got the data.
+    /// Last set in the server's data; None: the server has read none since it got the data.
     pub set: Option<InSyncSet>,
-    /// Up to where it may hold what was acknowledged, if that is not all it has: it was promoted, and has written
-    /// since, but was never sure that it has all that was acknowledged before.
+    /// Place up to which the server may hold acknowledged writes, if that is not all of its data: the server was
+    /// promoted, and has written since, but was never sure to have all that was acknowledged before.
     pub claim: Option<Position>,
-    /// Names of ended processes whose data this one has.
+    /// Names of ended processes whose data the server has.
     pub heir_of: Vec<MemberId>,
     /// Names of ended processes whose data is lost.
     pub gone: Vec<MemberId>,
-    /// The set comes from the disk, and no primary has repeated or replaced it since.
+    /// Whether the set comes from the disk, and no primary has repeated or replaced it since.
     pub is_restored: bool,
-    /// It led with all that was acknowledged, gave that up, and has heard no other leader's set since.
+    /// Whether the server led with all acknowledged writes, gave up its lead, and has read no other leader's set since.
     pub gave_up: bool,
 }
 
-/// Ended processes that a member names, at most; the oldest are left out.
+/// Greatest number of ended processes that a member names; the oldest are left out.
 pub const PAST_MAX: usize = 16;
 
-/// Adds names to those of ended processes.
+/// Adds names of ended processes.
 pub(crate) fn add_names(names: &mut Vec<MemberId>, more: impl IntoIterator<Item = MemberId>) {
     for name in more {
         if !names.contains(&name) {
@@ -48,23 +48,23 @@ pub(crate) fn add_names(names: &mut Vec<MemberId>, more: impl IntoIterator<Item 
     names.drain(..names.len().saturating_sub(PAST_MAX));
 }
 
-/// A primary that is not followed.
+/// Error: the primary is of an earlier term, and is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EarlierTerm;
 
 impl Membership {
-    /// One that knows of nothing.
+    /// Creates the memory of a server that knows nothing yet.
     pub fn new(id: MemberId) -> Membership {
         let (heir_of, gone) = (Vec::new(), Vec::new());
         let (is_restored, gave_up) = (false, false);
         Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored, gave_up }
     }
 
-    /// A set was in the stream of a primary that was [met](Self::meet). A replica that was behind when that one was
-    /// promoted reads sets of its predecessors first: they are part of the history that both have.
+    /// Takes a set from the stream of a primary that was [met](Self::meet). A replica that was behind at that primary's
+    /// promotion reads sets of earlier primaries first: they belong to the history that both have.
     ///
     /// # Errors
-    /// It is of a primary that was replaced.
+    /// Returns [`EarlierTerm`] if the set's primary was replaced.
     pub fn take(&mut self, set: InSyncSet) -> Result<(), EarlierTerm> {
         let is_past = set.term.number < self.term.number && self.set.as_ref().is_none_or(|known| !set.is_before(known));
         if !is_past {
@@ -75,10 +75,10 @@ impl Membership {
         Ok(())
     }
 
-    /// A primary tells the latest term that it has heard of, before its stream or its snapshot comes.
+    /// Takes the latest term that a primary knows, before its stream or its snapshot arrives.
     ///
     /// # Errors
-    /// It was replaced, or does not know that there are terms.
+    /// Returns [`EarlierTerm`] if the primary was replaced, or knows no terms.
     pub fn meet(&mut self, term: Option<Term>) -> Result<(), EarlierTerm> {
         let term = term.unwrap_or(Term::NONE);
         if !self.term.lets_follow(term) {
@@ -88,13 +88,13 @@ impl Membership {
         Ok(())
     }
 
-    /// The data is another's from now on, which is of a moment after the last set that this server has heard of.
+    /// Replaces the data by another server's, from a moment after the last set that this server knows.
     pub fn replace(&mut self) {
         (self.set, self.claim) = (None, None);
         (self.is_restored, self.gave_up) = (false, false);
     }
 
-    /// The data is lost.
+    /// Forgets the data, which is lost.
     pub fn forget(&mut self, id: MemberId) {
         let mut gone = std::mem::take(&mut self.gone);
         if self.term != Term::NONE {
@@ -103,7 +103,7 @@ impl Membership {
         *self = Membership { term: self.term, gone, ..Membership::new(id) };
     }
 
-    /// The next process with the same data takes over by another name.
+    /// Makes the next process with the same data the heir, by another name.
     pub fn inherit(&mut self, id: MemberId) {
         if self.term != Term::NONE {
             add_names(&mut self.heir_of, [self.id]);
@@ -111,36 +111,36 @@ impl Membership {
         (self.id, self.is_restored, self.gave_up) = (id, self.set.is_some(), false);
     }
 
-    /// Whether this server is a member of the set, or the heir of one.
+    /// Returns whether this server is a member of the set, or the heir of one.
     pub fn is_member_of(&self, set: &InSyncSet) -> bool {
         set.has(self.id) || self.heir_of.iter().any(|id| set.has(*id))
     }
 
-    /// Whether it is a member, or there are none: only such a server is to be promoted.
+    /// Returns whether the server is a member, or there are no members: only such a server is to be promoted.
     pub fn is_in_sync(&self) -> bool {
         self.term == Term::NONE || self.set.as_ref().is_some_and(|set| self.is_member_of(set))
     }
 }
 
-/// What a replica tells of this when it comes.
+/// A replica's description of its memory when it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// Its name in sets.
+    /// Replica's name in sets.
     pub id: MemberId,
-    /// The latest term that it has heard of.
+    /// Latest term that the replica knows.
     pub term: Term,
-    /// Up to where it may hold what was acknowledged; None: nothing.
+    /// Place up to which the replica may hold acknowledged writes; None: it holds none.
     pub claim: Option<Position>,
-    /// Its word on processes before it.
+    /// Replica's knowledge of processes before it.
     pub past: Past,
 }
 
-/// A member's knowledge of earlier processes, and how recent it is.
+/// A member's knowledge of earlier processes, and its age.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Past {
-    /// The term's number and the epoch of the last set that it knows; zero: of none.
+    /// Number of the term and epoch of the last set that the member knows; zero: it knows none.
     pub known: (u64, u64),
-    /// Names of ended processes whose data it has.
+    /// Names of ended processes whose data the member has.
     pub heir_of: Vec<MemberId>,
     /// Names of ended processes whose data is lost.
     pub gone: Vec<MemberId>,
@@ -148,22 +148,23 @@ pub struct Past {
     pub gave_up: bool,
 }
 
-/// What the word begins with, among the capabilities that a replica tells; those who do not know it pass over it.
+/// Beginning of the word among a replica's capabilities; servers that do not know it ignore it.
 pub const CAPABILITY: &str = "in-sync:";
-/// The same of the word for a member's past.
+/// Beginning of the word for a member's past.
 const PAST: &str = "in-sync-past:";
-/// The end of that word, of a server that gave up its lead.
+/// End of that word, if the server gave up its lead.
 const GAVE_UP: &str = "gave-up";
 
 impl Introduction {
-    /// The introduction of a server that remembers this, and whose data is up to `position`.
+    /// Creates the introduction of a server with this memory, and with data up to `position`.
     pub fn of(known: &Membership, position: Option<Position>) -> Introduction {
         let claim = known.claim.or(position);
         Introduction { id: known.id, term: known.term, claim, past: Past::of(known) }
     }
 
-    /// Whether all that it claims is within a server's history, which is up to `end`. `asked`: the history that it
-    /// wants to go on with. If it has led since its claim that is a later one, with the claim's as its beginning.
+    /// Returns whether the claim is within a server's history, which goes up to `end`. `asked`: the history that the
+    /// replica wants to continue. If the replica has led since its claim, that is a later history, which begins with
+    /// the claim's.
     pub fn is_within(&self, history: &History, end: u64, asked: Option<ReplicationId>) -> bool {
         self.claim.is_none_or(|Position { id, offset }| {
             let has = |next| history.has(id, next) || asked.is_some_and(|asked| history.has(asked, next));
@@ -171,14 +172,14 @@ impl Introduction {
         })
     }
 
-    /// The word.
+    /// Returns the introduction as a word.
     pub fn to_word(&self) -> String {
         let Introduction { id, term, claim, .. } = self;
         let claim = claim.map(|Position { id, offset }| format!(":{id}:{offset}")).unwrap_or_default();
         format!("{CAPABILITY}{id}:{term}{claim}")
     }
 
-    /// Reads the word; None if it is none.
+    /// Reads an introduction; None if the word is none.
     pub fn parse(word: &[u8]) -> Option<Introduction> {
         let mut parts = word.strip_prefix(CAPABILITY.as_bytes())?.splitn(4, |byte| *byte == b':');
         let id = MemberId::parse(parts.next()?)?;
@@ -195,13 +196,13 @@ impl Introduction {
 }
 
 impl Past {
-    /// The past of a server that remembers this.
+    /// Creates the past of a server with this memory.
     pub fn of(known: &Membership) -> Past {
         let last = known.set.as_ref().map_or((0, 0), |set| (set.term.number, set.epoch));
         Past { known: last, heir_of: known.heir_of.clone(), gone: known.gone.clone(), gave_up: known.gave_up }
     }
 
-    /// The word.
+    /// Returns the past as a word.
     pub fn to_word(&self) -> String {
         let names = |names: &[MemberId]| names.iter().map(MemberId::as_str).collect::<Vec<_>>().join(",");
         let (number, epoch) = self.known;
@@ -209,7 +210,7 @@ impl Past {
         format!("{PAST}{number}:{epoch}:{}:{}{end}", names(&self.heir_of), names(&self.gone))
     }
 
-    /// Reads the word; None if it is none.
+    /// Reads a past; None if the word is none.
     pub fn parse(word: &[u8]) -> Option<Past> {
         let mut parts = word.strip_prefix(PAST.as_bytes())?.split(|byte| *byte == b':');
         let known = (number(parts.next()?)?, number(parts.next()?)?);
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!((member.gone.len(), member.gone.last()), (PAST_MAX, Some(&id(39))));
     }
 
-    /// It led in vain from its claim on, a replica followed it meanwhile, and leads now: some names after the claim's.
+    /// The replica led in vain from its claim on, another one followed it, and leads now: the history has later names.
     #[test]
     fn a_claim_is_within_a_history_that_goes_on_from_a_later_name() {
         let (first, own, third) = (id(1), id(2), id(3));

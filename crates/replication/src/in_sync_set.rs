@@ -1,60 +1,60 @@
-//! Which servers have what was acknowledged: the in-sync set, and the word by which a primary tells of it.
+//! The in-sync set: servers that count for acknowledgements, and the word by which a primary announces them.
 //!
 //! ```text
-//!   1 of {a, b}              what is acknowledged one of them has, so both together know of it
-//!   1 of {a, b}, 1 of {a}    the set changes: what is acknowledged enough of both have
+//!   1 of {a, b}              a or b has each acknowledged write, so both together know of it
+//!   1 of {a, b}, 1 of {a}    the set changes: enough members of both have each acknowledged write
 //!   1 of {a}                 b is out: a alone knows
 //! ```
 //!
-//! The word goes through the stream as the argument of a PING, which servers without the set take for a PING. So who
-//! has the stream up to an offset knows the last set before it, and who knows a set has all that was acknowledged
-//! before.
+//! The word goes through the stream as the argument of a PING, and is a plain PING for servers without the set. So a
+//! server that has the stream up to an offset knows the last set before that offset, and a server that knows a set has
+//! every write that was acknowledged before the set.
 
 use crate::ids::ReplicationId;
 use crate::in_sync_member::CAPABILITY;
 use std::fmt;
 
-/// A server, as long as it remembers: one that has lost its data goes on by another name.
+/// A server for as long as it remembers: a server that has lost its data continues by another name.
 pub type MemberId = ReplicationId;
 
-/// What the word begins with.
+/// Beginning of the word.
 pub const WORD: &[u8] = b"in-sync ";
 
-/// Members of a set that are read, at most.
+/// Greatest number of members that are read of a set.
 const MEMBERS_MAX: usize = 64;
 
-/// Who leads, and since which promotion.
+/// A leader, and the promotion since which it leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// Every promotion makes it one more.
+    /// Number of the promotion: each promotion increases it by one.
     pub number: u64,
-    /// Who was promoted.
+    /// Server that was promoted.
     pub leader: MemberId,
 }
 
 impl Term {
-    /// Nobody has led yet.
+    /// The term before any server has led.
     pub const NONE: Term = Term { number: 0, leader: MemberId::NONE };
 
-    /// What [`fmt::Display`] writes.
+    /// Reads a term from the text that [`fmt::Display`] writes.
     pub fn parse(text: &[u8]) -> Option<Term> {
         let split = text.iter().position(|byte| *byte == b':')?;
         let number = std::str::from_utf8(&text[..split]).ok()?.parse().ok()?;
         Some(Term { number, leader: MemberId::parse(&text[split + 1..])? })
     }
 
-    /// The term that a primary tells with its answer to PSYNC.
+    /// Returns the term that a primary adds to its answer to PSYNC.
     pub fn of_answer(line: &[u8]) -> Option<Term> {
         line.split(|byte| *byte == b' ').find_map(|word| Term::parse(word.strip_prefix(CAPABILITY.as_bytes())?))
     }
 
-    /// Whether who has heard of this one may follow a primary of that one. Of two with one number it is the first
-    /// that it has heard of.
+    /// Returns whether a server that knows this term may follow a primary of the other one. A server follows the first
+    /// term of a number that it has learned of.
     pub fn lets_follow(self, other: Term) -> bool {
         other == self || other.number > self.number
     }
 
-    /// That of a server that is promoted after this one.
+    /// Returns the term of a server that is promoted after this one.
     pub fn next(self, leader: MemberId) -> Term {
         Term { number: self.number.saturating_add(1), leader }
     }
@@ -66,36 +66,36 @@ impl fmt::Display for Term {
     }
 }
 
-/// Servers of which so many have what is acknowledged.
+/// Servers, and how many of them have each acknowledged write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorum {
-    /// How many.
+    /// Number of members that have each acknowledged write.
     pub needed: usize,
-    /// All of them, ascending.
+    /// All members, ascending.
     pub members: Vec<MemberId>,
 }
 
 impl Quorum {
-    /// One of these members.
+    /// Creates a quorum of these members.
     pub fn new(needed: usize, mut members: Vec<MemberId>) -> Quorum {
         members.sort_unstable();
         members.dedup();
         Quorum { needed: needed.clamp(1, members.len().max(1)), members }
     }
 
-    /// That of a server that knows of no others.
+    /// Returns the quorum of a server that knows of no others.
     pub fn alone(id: MemberId) -> Quorum {
         Quorum::new(1, vec![id])
     }
 
-    /// What the needed members have, by what each has.
+    /// Returns the greatest value that the needed members reach, by each member's value.
     pub fn held<T: Ord + Copy>(&self, has: impl Fn(MemberId) -> T) -> T {
         let mut all: Vec<T> = self.members.iter().map(|id| has(*id)).collect();
         all.sort_unstable_by(|a, b| b.cmp(a));
         all[self.needed - 1]
     }
 
-    /// How many of them one must have heard who takes over: among so many is one of any that were needed.
+    /// Returns how many members must have acknowledged a new primary: so many include one of any `needed` members.
     pub fn voices(&self) -> usize {
         self.members.len() + 1 - self.needed
     }
@@ -123,50 +123,50 @@ impl fmt::Display for Quorum {
 /// See the module's documentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InSyncSet {
-    /// Whose it is.
+    /// Term of the primary that announced the set.
     pub term: Term,
-    /// Every change makes it one more.
+    /// Number of the set: each change increases it by one.
     pub epoch: u64,
-    /// What counts from now on is first; while the set changes that before it is second, and both count.
+    /// The quorum that counts from now on; while the set changes, [`before`](Self::before) counts, too.
     pub quorum: Quorum,
-    /// See above.
+    /// The quorum before, while the set changes.
     pub before: Option<Quorum>,
 }
 
 impl InSyncSet {
-    /// All that count.
+    /// Returns all quorums that count.
     pub fn quorums(&self) -> impl Iterator<Item = &Quorum> {
         std::iter::once(&self.quorum).chain(&self.before)
     }
 
-    /// What enough of all have, by what each has.
+    /// Returns the greatest value that enough members of every quorum reach, by each member's value.
     pub fn held<T: Ord + Copy>(&self, has: impl Fn(MemberId) -> T) -> T {
         let held = self.quorum.held(&has);
         self.before.as_ref().map_or(held, |before| held.min(before.held(&has)))
     }
 
-    /// Whether one may take over who has heard those of whom this is true.
+    /// Returns whether these members are enough to confirm a server that takes over.
     pub fn is_heard(&self, heard: impl Fn(MemberId) -> bool) -> bool {
         self.quorums().all(|quorum| quorum.members.iter().filter(|id| heard(**id)).count() >= quorum.voices())
     }
 
-    /// Whether this server is a member.
+    /// Returns whether this server is a member.
     pub fn has(&self, id: MemberId) -> bool {
         self.quorum.members.binary_search(&id).is_ok()
     }
 
-    /// Whether the other one is later in a history.
+    /// Returns whether the other set is later in a history.
     pub fn is_before(&self, other: &InSyncSet) -> bool {
         (self.term.number, self.epoch) < (other.term.number, other.epoch)
     }
 
-    /// The set that a command of the stream tells of; None if it does not.
+    /// Returns the set that a command of the stream announces, or None.
     pub fn of_command(bytes: &[u8]) -> Option<InSyncSet> {
         let lines = bytes.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         lines.filter_map(InSyncSet::parse).next()
     }
 
-    /// The set that this word tells of; None if it is none.
+    /// Reads the set that this word announces; None if the word announces none.
     pub fn parse(word: &[u8]) -> Option<InSyncSet> {
         let mut words = word.strip_prefix(WORD)?.split(|byte| *byte == b' ');
         let term = Term::parse(words.next()?)?;
@@ -176,7 +176,7 @@ impl InSyncSet {
             None => None,
             Some(text) => Some(Quorum::parse(text)?),
         };
-        // What a later version says besides changes nothing of this.
+        // Further words of a later version do not change this.
         Some(InSyncSet { term, epoch, quorum, before })
     }
 }
@@ -242,7 +242,7 @@ mod tests {
             let set = set(quorum.clone(), None);
             let holds = chosen.len() >= quorum.needed;
             prop_assert_eq!(set.held(|id| u8::from(chosen.contains(&id))) == 1, holds);
-            // All others together are not heard where these hold it.
+            // The other members together do not confirm a server where these hold the value.
             prop_assert!(!(holds && set.is_heard(|id| !chosen.contains(&id))));
         }
 

@@ -1,23 +1,23 @@
-//! Replication as Redis and Valkey speak it: what both ends of a link know and decide.
+//! Replication as Redis and Valkey speak it: knowledge and decisions of both ends of a link.
 //!
-//! | module | what it is |
+//! | module | content |
 //! | --- | --- |
-//! | [`ids`] | names of histories, and how far one goes that two names have |
+//! | [`ids`] | names of histories, and the offset up to which two names have one history |
 //! | [`backlog`] | the last bytes of the stream |
-//! | [`stream`] | which offset of the change log is which of the stream |
-//! | [`in_sync_set`] | which servers have what was acknowledged |
-//! | [`in_sync_member`] | what a server remembers of that |
-//! | [`acknowledging`] | a primary that acknowledges what enough of them have |
+//! | [`stream`] | offsets of the change log, and those of the stream that belong to them |
+//! | [`in_sync_set`] | servers that count for acknowledgements |
+//! | [`in_sync_member`] | a server's memory of that set |
+//! | [`acknowledging`] | a primary that acknowledges a write once enough members have it |
 //! | [`failover_state`] | a primary that hands its role to a replica |
-//! | [`follower`] | what a replica says of itself, how far it is, how far behind it may be |
-//! | [`arrived`] | what comes over a replica's link, and why one ends |
-//! | [`link_settings`], [`ack_schedule`] | what a replica says of itself, and when how far it is |
+//! | [`follower`] | a replica's description of itself, its progress and its greatest lag |
+//! | [`arrived`] | data that arrives over a replica's link, and reasons for the link's end |
+//! | [`link_settings`], [`ack_schedule`] | settings of a replica's link, and times of its acknowledgements |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
-//! | [`snapshot_frame`] | where a snapshot ends |
+//! | [`snapshot_frame`] | the end of a snapshot |
 //! | [`units`] | a stream as commands and whole transactions |
 //!
 //! Bytes and times come in, bytes and decisions go out. No module opens a socket, starts a thread, reads a clock or
-//! trusts a length it was told.
+//! trusts a length that a peer sent.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]

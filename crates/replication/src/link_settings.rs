@@ -1,24 +1,24 @@
-//! What a replica says of itself, and how it keeps its link.
+//! A replica's description of itself, and settings of its link.
 
 /// See the module's documentation.
 #[derive(Clone, Debug, Default)]
 pub struct LinkSettings {
-    /// The user at the primary; empty: the default one.
+    /// User at the primary; empty: the default one.
     pub user: Vec<u8>,
-    /// Its password; empty: none is sent.
+    /// Password of that user; empty: none is sent.
     pub password: Vec<u8>,
-    /// Where its own clients come.
+    /// Port for the replica's own clients.
     pub port: u16,
-    /// The address that the primary is to tell of; empty: the one it sees.
+    /// Address that the primary is to show; empty: the address that the primary sees.
     pub announce_ip: Vec<u8>,
-    /// The name of its node, in a cluster.
+    /// Name of the replica's node, in a cluster.
     pub node: Option<String>,
-    /// The version that it reads files of.
+    /// Version whose files the replica reads.
     pub version: &'static str,
-    /// Words for the in-sync set among its capabilities; empty: none.
+    /// Capabilities that concern the in-sync set; empty: none.
     pub introduction: String,
-    /// Milliseconds of silence after which the link is broken.
+    /// Milliseconds of silence after which the link is closed.
     pub timeout: u64,
-    /// A snapshot may come over a connection of its own.
+    /// Whether a snapshot may arrive over a connection of its own.
     pub dual_channel: bool,
 }

@@ -1,16 +1,16 @@
-//! A member's knowledge as it is on the disk: written before the member acknowledges anything that follows from it,
-//! and read by the next process in the same directory.
+//! A member's knowledge on the disk: the member writes it before it acknowledges anything that follows from it, and the
+//! next process in the directory reads it.
 //!
 //! ```text
 //!   running    the record names the process, the latest term and the last set
-//!   SHUTDOWN   data set saved -> the record says at which place of which history the data is
-//!              log complete -> the record says the same of the log, and which files it has
-//!   start      the data that is loaded is at that place  -> heir: a member as before
-//!              it is older, newer, or of another history -> another member; the one before is gone
+//!   SHUTDOWN   data set saved -> the record has the data's place: a history and an offset
+//!              log complete -> the record has the log's place, and which files it has
+//!   start      the loaded data is at that place           -> heir: a member as before
+//!              it is older, newer, or of another history  -> another member; the former one is gone
 //! ```
 //!
-//! A directory that was copied while its process ran, or is older than the last start, is at no such place. One that
-//! was copied after a SHUTDOWN is recognised by others, who know a later set or that the process is gone.
+//! A directory that was copied while its process ran, or is older than the last start, is at no such place. Other
+//! servers recognise a directory that was copied after a SHUTDOWN: they know a later set, or that the process is gone.
 
 use crate::arrived::Position;
 use crate::in_sync_member::Membership;
@@ -26,37 +26,37 @@ pub struct MemberRecord {
     pub saved: Option<Position>,
     /// The place of the data in the append-only file, if all of it is there.
     pub logged: Option<LoggedPlace>,
-    /// The number of the directory in its file system: a copy of the directory has another one.
+    /// Number of the directory in its file system: a copy of the directory has another one.
     pub directory: u64,
 }
 
-/// A place that an append-only file does not name itself.
+/// Place of an append-only file, which does not name its place itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedPlace {
-    /// The end of its data in the history.
+    /// End of the file's data in the history.
     pub position: Position,
-    /// The database that the history's commands are for there.
+    /// Database that the history has selected there.
     pub db: u32,
-    /// The [sum] of its files' names and lengths.
+    /// [Sum](sum) of the names and lengths of the log's files.
     pub files: u64,
 }
 
-/// The data set that a process has loaded.
+/// Data set that a process has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// A snapshot, at this place if it names one.
+    /// A snapshot, and its place if it names one.
     Snapshot(Option<Position>),
-    /// An append-only file; the [sum] of its files' names and lengths if these are known.
+    /// An append-only file; the [sum] of the names and lengths of its files if these are known.
     Log(Option<u64>),
 }
 
-/// The first line; a file with another one is of a version that this one does not know.
+/// First line; another first line belongs to a version that this one does not know.
 const HEAD: &str = "cinnabar in-sync record 1";
-/// The start of the last line, which has a sum of all before it.
+/// Beginning of the last line, which has a sum of all lines before it.
 const SUM: &str = "sum ";
 
 impl MemberRecord {
-    /// The record as text.
+    /// Returns the record as text.
     pub fn to_text(&self) -> String {
         let Membership { id, term, set, claim, heir_of, gone, .. } = &self.membership;
         let mut text = format!("{HEAD}\nid {id}\nterm {term}\n");
@@ -75,7 +75,7 @@ impl MemberRecord {
         text
     }
 
-    /// The record that a text has; None if it has none, or is damaged.
+    /// Reads a record; None if the text is none, or is damaged.
     pub fn parse(text: &[u8]) -> Option<MemberRecord> {
         let text = std::str::from_utf8(text).ok()?;
         let body = &text[..text.rfind(SUM)?];
@@ -103,7 +103,7 @@ impl MemberRecord {
         Some(record)
     }
 
-    /// Whether a process in this directory that has loaded this has all the data of the one before, and nothing else.
+    /// Returns whether a process in this directory with this data has all data of the former process, and nothing else.
     pub fn has_heir(&self, loaded: Loaded, directory: u64) -> bool {
         let is_the_same = match loaded {
             Loaded::Snapshot(position) => self.saved.is_some() && self.saved == position,
@@ -112,13 +112,13 @@ impl MemberRecord {
         is_the_same && directory == self.directory
     }
 
-    /// The knowledge of the next process, whose name is `id`, and which has loaded this.
+    /// Returns the knowledge of the next process, which has the name `id` and has loaded this data.
     pub fn restore(self, id: MemberId, loaded: Loaded, directory: u64) -> Membership {
         let is_heir = self.has_heir(loaded, directory);
         let mut member = self.membership;
         match is_heir {
             true => member.inherit(id),
-            // The processes that it names may run where it was copied from.
+            // Processes that the record names may run in the directory that was copied.
             false if directory != self.directory => member = Membership { term: member.term, ..Membership::new(id) },
             false => member.forget(id),
         }
@@ -138,7 +138,7 @@ fn logged_place(text: &str) -> Option<LoggedPlace> {
     Some(LoggedPlace { position: place(position)?, db: db.parse().ok()?, files })
 }
 
-/// Returns a sum that differs when some bytes do: FNV-1a. It guards against damage, not against intent.
+/// Returns a sum that differs when some bytes do (FNV-1a), against damage, not against intent.
 pub fn sum(bytes: &[u8]) -> u64 {
     let add = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)

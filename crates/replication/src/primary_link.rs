@@ -3,23 +3,23 @@
 //! ```text
 //!   PING - AUTH - REPLCONF ... - PSYNC id next -+- +CONTINUE ------------------------------+- stream
 //!                                               +- +FULLRESYNC id offset - $length - data -+
-//!                                               +- an error of one who knows SYNC only: the same without a name
+//!                                               +- an error: the primary knows only SYNC, and sends no name
 //!                                               +- +DUALCHANNELSYNC, +RDBCHANNELSYNC client: the snapshot comes over
 //!                                                  a connection of its own
 //! ```
 //!
-//! Two connections, each a link, as Valkey has it and as Redis has it:
+//! Two connections, each a link, in Valkey's way and in Redis's way:
 //!
 //! ```text
 //!   the snapshot's   AUTH - REPLCONF rdb-channel 1 ... - SYNC - $ENDOFF:offset id db client - $EOF:mark - data
 //!   the stream's                                                `- REPLCONF set-rdb-client-id client - PSYNC - stream
 //!
-//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 main-ch-client-id client ... - PSYNC ? -1 - +FULLRESYNC id offset - ...
+//!   the snapshot's   AUTH - REPLCONF rdb-channel 1 main-ch-client-id client ... - PSYNC ? -1 - +FULLRESYNC id offset
 //!   the stream's                                                                               `- stream
 //! ```
 //!
-//! Bytes and times come in; what is to be sent lies in [`PrimaryLink::take_output`], and what has come is an
-//! [`Arrived`]. Who has the socket calls [`PrimaryLink::take`] with all that has not been taken yet, and
+//! Bytes and times come in; [`PrimaryLink::take_output`] returns the bytes to send, and [`Arrived`] is the data that
+//! has arrived. The socket's owner calls [`PrimaryLink::take`] with all bytes that were not taken yet, and
 //! [`PrimaryLink::tick`] now and then.
 
 use crate::ack_schedule::{AckSchedule, PERIOD, ack_command};
@@ -30,37 +30,37 @@ pub use crate::link_settings::LinkSettings;
 use crate::snapshot_frame::{Frame, FramePart};
 use crate::units::{Unit, Units};
 
-/// A line of a primary, at most.
+/// Greatest length of a primary's line.
 const LINE_MAX: usize = 1024;
 
 #[derive(Debug)]
 enum State {
     Ping,
-    /// Answers to come, one after the other, before PSYNC goes out.
+    /// Answers to wait for, in order, before PSYNC is sent.
     Options(std::vec::IntoIter<Question>),
     Psync,
-    /// Another connection is asked for the snapshot.
+    /// Another connection asks for the snapshot.
     Apart,
-    /// The primary is told which one that is.
+    /// The replica sends the primary that connection's name.
     Associating,
-    /// On that one: where the snapshot ends in the stream.
+    /// The snapshot's connection waits for the snapshot's end in the stream.
     EndOffset,
     Header {
-        /// The first word of it is counted as silence no more.
+        /// Whether this line is the answer to SYNC.
         sync: bool,
     },
     Snapshot(Frame),
-    /// The snapshot has come; the stream begins when it is in place.
+    /// The snapshot has arrived; the stream begins once the snapshot is in place.
     Loading,
     Stream(Units),
 }
 
-/// What was asked before PSYNC.
+/// Request before PSYNC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Auth,
     Option,
-    /// Without it there is no snapshot over this connection.
+    /// Without this option there is no snapshot over this connection.
     Needed,
 }
 
@@ -73,16 +73,16 @@ pub struct PrimaryLink {
     output: Vec<u8>,
     last_input: u64,
     acks: AckSchedule,
-    /// PSYNC is the end of a failover that the primary asked for.
+    /// Whether PSYNC is the end of a failover that the primary asked for.
     is_failover: bool,
-    /// The stream comes over another link, and goes on where this one will say.
+    /// Whether the stream arrives over another link, and continues where this link will say.
     is_for_snapshot: bool,
-    /// The latest term that the primary knows, once it has answered PSYNC; None: it does not know of any.
+    /// Latest term that the primary knows, once it has answered PSYNC; None: the primary knows no terms.
     pub term: Option<Term>,
 }
 
 impl PrimaryLink {
-    /// A link that has just been connected, of a replica that has this.
+    /// Creates a link that has just been connected, of a replica with this data.
     pub fn new(settings: LinkSettings, position: Option<Position>, now: u64) -> PrimaryLink {
         let (state, output) = (State::Ping, command(&[b"PING"]));
         let (is_failover, is_for_snapshot, term) = (false, false, None);
@@ -99,7 +99,7 @@ impl PrimaryLink {
         }
     }
 
-    /// One that only brings a snapshot, for a stream that comes over another one, which the primary calls `main`.
+    /// Creates a link that brings only a snapshot; the stream arrives over the link that the primary calls `main`.
     pub fn for_snapshot(settings: LinkSettings, main: Option<u64>, now: u64) -> PrimaryLink {
         let mut link = PrimaryLink::new(settings, None, now);
         link.output.clear();
@@ -107,7 +107,7 @@ impl PrimaryLink {
         let mut asked = Vec::from_iter(link.authenticate());
         let version = ["version", link.settings.version];
         if main.is_some() {
-            // A Redis does not know of versions.
+            // Redis does not know the option `version`.
             link.output.extend(command(&[b"REPLCONF", b"version", version[1].as_bytes()]));
             asked.push(Question::Option);
         }
@@ -126,7 +126,7 @@ impl PrimaryLink {
         link
     }
 
-    /// The snapshot ends there and comes over that connection: the stream is asked for.
+    /// Asks for the stream behind a snapshot that ends there and arrives over the other connection.
     pub fn associate(&mut self, end: &SnapshotEnd) {
         self.position = Some(end.position);
         let Some(client) = end.client else { return self.begin_stream() };
@@ -135,35 +135,36 @@ impl PrimaryLink {
         self.state = State::Associating;
     }
 
-    /// Its PSYNC tells the primary that it is to follow this server from then on.
+    /// Makes PSYNC order the primary to follow this server from then on.
     pub fn set_failover(&mut self) {
         self.is_failover = true;
     }
 
-    /// Whether it was asked to take over and has not answered.
+    /// Returns whether the primary was asked to take over and has not answered.
     pub fn awaits_failover(&self) -> bool {
         self.is_failover && matches!(self.state, State::Psync)
     }
 
-    /// What is to be sent.
+    /// Takes the bytes to send.
     pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output)
     }
 
-    /// Whether the stream has begun.
+    /// Returns whether the stream has begun.
     pub fn is_streaming(&self) -> bool {
         matches!(self.state, State::Stream(_))
     }
 
-    /// What INFO and ROLE call its state.
+    /// Returns whether INFO and ROLE show the link as in its handshake.
     pub fn is_in_handshake(&self) -> bool {
         matches!(self.state, State::Ping | State::Options(_) | State::Psync)
     }
 
-    /// Takes what `input` begins with: how many bytes, and what they are. All that has not been taken is to come again.
+    /// Takes the next part of `input`: returns its length, and the part. The caller passes bytes that were not taken
+    /// again.
     ///
     /// # Errors
-    /// The link is of no use any more.
+    /// Returns the reason for which the link cannot be used any more.
     pub fn take<'b>(&mut self, input: &'b [u8], now: u64) -> Result<(usize, Arrived<'b>), LinkError> {
         match &mut self.state {
             State::Loading => Ok((0, Arrived::Nothing)),
@@ -195,7 +196,7 @@ impl PrimaryLink {
             | State::Associating
             | State::EndOffset
             | State::Header { .. } => {
-                // A byte that only keeps the link alive, as some send it.
+                // Some primaries send this byte only to keep the link alive.
                 if input.first() == Some(&0) {
                     return Ok((1, Arrived::Nothing));
                 }
@@ -244,7 +245,7 @@ impl PrimaryLink {
         Ok(Arrived::Nothing)
     }
 
-    /// Says all that a primary may want to know.
+    /// Sends all options that a primary may want.
     fn ask(&mut self) {
         let mut asked = Vec::from_iter(self.authenticate());
         let settings = &self.settings;
@@ -272,7 +273,7 @@ impl PrimaryLink {
         self.state = State::Options(asked.into_iter());
     }
 
-    /// Says who asks, if that is wanted.
+    /// Sends the user and the password, if the primary wants them.
     fn authenticate(&mut self) -> Option<Question> {
         let LinkSettings { user, password, .. } = &self.settings;
         if password.is_empty() {
@@ -364,54 +365,54 @@ impl PrimaryLink {
         Ok(Arrived::Snapshot(len))
     }
 
-    /// What came is in place: the stream follows.
+    /// Begins the stream: the snapshot is in place.
     pub fn begin_stream(&mut self) {
         self.state = State::Stream(Units::default());
         self.acks.begin();
     }
 
-    /// The offset of the data of which nothing of the stream has come yet; None if the history has no name.
+    /// Returns the place of the data before the first byte of the stream; None if the history has no name.
     pub fn position(&self) -> Option<Position> {
         self.position
     }
 
-    /// Something has come from the primary.
+    /// Records that bytes have arrived from the primary.
     pub fn note_input(&mut self, now: u64) {
         self.last_input = now;
     }
 
-    /// When something came last.
+    /// Returns when bytes arrived last.
     pub fn last_input(&self) -> u64 {
         self.last_input
     }
 
-    /// Says how far the replica is; `durable`: how much of it is on its disk, where it has a log.
+    /// Acknowledges an offset; `durable`: the part that is on the replica's disk, if it has a log.
     pub fn ack(&mut self, offset: u64, durable: Option<u64>, now: u64) {
         self.acks.note(offset, now);
         self.output.extend(ack_command(offset, durable));
     }
 
-    /// Milliseconds until it is to say how far the replica is, which is at `offset`.
+    /// Returns the milliseconds until an acknowledgement of `offset` is due.
     pub fn owes_ack_in(&self, offset: u64, now: u64) -> u64 {
         if self.is_streaming() { self.acks.due_in(offset, now) } else { PERIOD }
     }
 
-    /// Nothing may come for so many milliseconds from now on.
+    /// Sets the greatest silence of the primary, in milliseconds.
     pub fn set_timeout(&mut self, timeout: u64) {
         self.settings.timeout = timeout;
     }
 
-    /// Looks whether the primary is there.
+    /// Checks that the primary is not silent for too long.
     ///
     /// # Errors
-    /// Nothing came for too long.
+    /// Returns [`LinkError::Timeout`].
     pub fn tick(&self, now: u64) -> Result<(), LinkError> {
         let what = match self.state {
             State::Stream(_) => "PRIMARY timeout: no data nor PING received...",
             State::Header { sync: true } => "receiving the answer to SYNC from PRIMARY",
             State::Header { sync: false } | State::Snapshot(_) => "receiving bulk data from PRIMARY...",
             State::EndOffset => "receiving the answer to SYNC from PRIMARY",
-            // What comes over another connection is waited for there.
+            // The other connection watches for its own silence.
             State::Loading | State::Apart => return Ok(()),
             State::Ping | State::Options(_) | State::Psync | State::Associating => "connecting to the PRIMARY...",
         };
@@ -425,7 +426,7 @@ fn command(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Fuzz hook: whatever a primary sends, in whatever pieces, it is taken or refused, and no byte is taken twice.
+/// Fuzz hook: a primary's bytes, in any chunks, are taken or refused, and no byte is taken twice.
 #[cfg(any(test, feature = "fuzzing"))]
 pub fn fuzz(data: &[u8]) {
     let position = Position { id: ReplicationId::of(1, 1), offset: 7 };
@@ -465,14 +466,14 @@ mod tests {
         Position { id: ReplicationId::parse(ID.as_bytes()).unwrap(), offset: 100 }
     }
 
-    /// Words of what is to be sent.
+    /// Returns the words that the link sends.
     fn sent(link: &mut PrimaryLink) -> String {
         let output = String::from_utf8(link.take_output()).unwrap();
         let words: Vec<&str> = output.split("\r\n").filter(|line| !line.starts_with(['*', '$'])).collect();
         words.join(" ").trim().to_owned()
     }
 
-    /// Takes all of this: what came that is worth telling, as text.
+    /// Takes all of the input, and returns the noteworthy parts as text.
     fn feed(link: &mut PrimaryLink, mut input: &[u8]) -> Result<Vec<String>, LinkError> {
         let mut told = Vec::new();
         loop {
@@ -498,14 +499,14 @@ mod tests {
         Ok(told)
     }
 
-    /// A link that has said PSYNC.
+    /// Creates a link that has sent PSYNC.
     fn asking(position: Option<Position>) -> PrimaryLink {
         let mut link = PrimaryLink::new(settings(), position, 0);
         assert_eq!(sent(&mut link), "PING");
         feed(&mut link, b"+PONG\r\n").unwrap();
         let said = sent(&mut link);
         assert_eq!(said, "REPLCONF listening-port 7000 REPLCONF capa eof capa psync2 REPLCONF version 9.0.0");
-        // Errors of those who do not know an option are nothing.
+        // The link ignores errors of primaries that do not know an option.
         feed(&mut link, b"+OK\r\n-ERR what\r\n+OK\r\n").unwrap();
         link
     }
@@ -619,7 +620,7 @@ mod tests {
             feed(&mut link, b"+OK\r\n").unwrap();
             assert!(feed(&mut link, format!("{line}\r\n").as_bytes()).is_err(), "{line}");
         }
-        // Who has not said that it can is not told to.
+        // A primary does not offer a second connection to a replica that has not announced the capability.
         assert!(feed(&mut asking(None), b"+DUALCHANNELSYNC\r\n").is_err());
     }
 

@@ -1,34 +1,34 @@
-//! Where a snapshot ends that comes over a link: after so many bytes, or at a mark that was told before.
+//! End of a snapshot that arrives over a link: after a number of bytes, or at a mark that was announced before.
 
 use crate::ids::ID_LEN;
 
-/// What a piece of input is.
+/// Part of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FramePart<'b> {
     /// Bytes of the snapshot.
     Data(&'b [u8]),
     /// The snapshot has ended.
     End,
-    /// More has to come.
+    /// More bytes have to arrive.
     Incomplete,
 }
 
-/// How the end is known, and how far it is.
+/// Way in which the end is recognised, and progress towards it.
 #[derive(Clone, Debug)]
 pub enum Frame {
-    /// So many bytes are still to come.
+    /// The snapshot has a known length.
     Length {
-        /// All of them.
+        /// Length of the whole snapshot.
         total: u64,
-        /// Those that have not come.
+        /// Bytes that have not arrived.
         left: u64,
     },
-    /// It ends where this is.
+    /// The snapshot ends at this mark.
     Mark([u8; ID_LEN]),
 }
 
 impl Frame {
-    /// What comes behind the `$` of the line before a snapshot.
+    /// Reads the part behind the `$` of the line before a snapshot.
     pub fn parse(line: &[u8]) -> Option<Frame> {
         if let Some(mark) = line.strip_prefix(b"EOF:") {
             return mark.get(..ID_LEN).and_then(|mark| mark.try_into().ok()).map(Frame::Mark);
@@ -37,7 +37,7 @@ impl Frame {
         Some(Frame::Length { total, left: total })
     }
 
-    /// Bytes of the whole snapshot, if that was told.
+    /// Returns the length of the whole snapshot, if it is known.
     pub fn size(&self) -> Option<u64> {
         match self {
             Frame::Length { total, .. } => Some(*total),
@@ -45,7 +45,7 @@ impl Frame {
         }
     }
 
-    /// Takes what `input` begins with. What may be the beginning of the mark is not taken before more has come.
+    /// Takes the next part of `input`. Bytes that may begin the mark are not taken before more have arrived.
     pub fn take<'b>(&mut self, input: &'b [u8]) -> (usize, FramePart<'b>) {
         match self {
             Frame::Length { left: 0, .. } => (0, FramePart::End),
@@ -70,7 +70,7 @@ impl Frame {
 mod tests {
     use super::*;
 
-    /// What a frame makes of input that comes chunk by chunk, and what is left behind its end.
+    /// Returns the snapshot that a frame reads of input in chunks, and the bytes behind its end.
     fn read(line: &[u8], input: &[u8], piece: usize) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut frame = Frame::parse(line)?;
         let (mut pending, mut data, mut pieces) = (Vec::new(), Vec::new(), input.chunks(piece));

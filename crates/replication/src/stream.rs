@@ -1,4 +1,4 @@
-//! What lies between the change log and the stream: which offset of the one is which of the other.
+//! Offsets of the change log, and the offsets of the stream that belong to them.
 //!
 //! ```text
 //!   change log   ......|..........|......|             lengths of text
@@ -6,15 +6,15 @@
 //!                        marks
 //! ```
 //!
-//! A replica acknowledges the stream, a client waits for the log. What is acknowledged between two marks counts as the
-//! earlier one: never more than the replica has.
+//! A replica acknowledges the stream, a client waits for the log. An offset between two marks counts as the earlier
+//! mark: never as more than the replica has.
 
 use std::collections::VecDeque;
 
-/// Marks that are kept; with more every second one goes.
+/// Greatest number of marks; beyond it every second mark is dropped.
 const MARKS_MAX: usize = 1 << 16;
 
-/// Which offsets belong together.
+/// Pairs of offsets that belong together.
 #[derive(Debug, Default)]
 pub struct Marks {
     /// Lengths of the log and of the stream, ascending.
@@ -22,7 +22,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// All of the log up to an offset is in the stream up to another.
+    /// Records that the log up to one offset is in the stream up to another.
     pub fn note(&mut self, log: u64, stream: u64) {
         match self.marks.back_mut() {
             Some(last) if last.0 == log => return,
@@ -34,7 +34,7 @@ impl Marks {
         }
         self.marks.push_back((log, stream));
         if self.marks.len() > MARKS_MAX {
-            // The last one stays: a client may wait for it.
+            // The last mark is retained: a client may wait for it.
             let mut left = self.marks.len();
             self.marks.retain(|_| {
                 left -= 1;
@@ -43,20 +43,20 @@ impl Marks {
         }
     }
 
-    /// Up to where a replica has the log that has the stream up to here; 0 if that is not known any more.
+    /// Returns the length of the log that a replica has with this much of the stream; 0 if that is unknown.
     pub fn log_at(&self, stream: u64) -> u64 {
         let after = self.marks.partition_point(|mark| mark.1 <= stream);
         after.checked_sub(1).and_then(|last| self.marks.get(last)).map_or(0, |mark| mark.0)
     }
 
-    /// Nobody will ask for less than this of the stream.
+    /// Drops marks below this offset of the stream: no later call asks for less.
     pub fn trim(&mut self, stream: u64) {
         while self.marks.get(1).is_some_and(|second| second.1 <= stream) {
             self.marks.pop_front();
         }
     }
 
-    /// Nothing belongs together any more: the stream is another one.
+    /// Drops all marks: the stream is another one.
     pub fn clear(&mut self) {
         self.marks.clear();
     }

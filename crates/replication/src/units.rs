@@ -5,53 +5,54 @@
 //!   [ units, in one go as far as they are there              ]  [ asks for an answer ]  [ not yet      ]
 //! ```
 //!
-//! Nothing is taken out of a command but what tells these apart. Every byte counts, those of empty lines, too.
+//! The stream is read only as far as these differ. Every byte counts, also that of an empty line.
 
 use crate::arrived::LinkError;
 use crate::in_sync_set::WORD;
 
-/// What a stream goes on with.
+/// Next part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Whole commands and transactions, so many bytes.
+    /// Length of whole commands and transactions.
     Commands(usize),
-    /// So many bytes that ask how far the replica is, and are nothing to run.
+    /// Length of a request for the replica's offset; nothing is to be run.
     GetAck(usize),
-    /// So many bytes that tell of the in-sync set, and are nothing to run.
+    /// Length of an announcement of the in-sync set; nothing is to be run.
     InSync(usize),
-    /// So many bytes by which the other end of a migration of slots tells how far it is, where these are asked for.
+    /// Length of a message of the other end of a slot migration about its progress; only in a stream of a migration.
     SyncSlots(usize),
-    /// More has to come first.
+    /// More bytes have to arrive first.
     Incomplete,
 }
 
-/// A line that says how many or how long, at most.
+/// Greatest length of a line that has a number or a length.
 const LINE_MAX: usize = 64 << 10;
 
 /// Bytes that are handed out at once, if they are whole.
 const AT_ONCE: usize = 1 << 20;
 
-/// The longest of the words that matter.
+/// Length of the longest word that matters.
 const WORD_MAX: usize = 9;
 
-/// Where a stream is. The same input is to come again, with more behind it, until its bytes have been handed out.
+/// Position in a stream. The caller passes the same input again, with more behind it, until its bytes have been handed
+/// out.
 #[derive(Debug, Default)]
 pub struct Units {
-    /// The next byte to look at.
+    /// Next byte to read.
     at: usize,
-    /// Up to here are units.
+    /// End of the whole units.
     whole: usize,
-    /// Within a command: arguments to come.
+    /// Arguments of the present command that are not read yet.
     missing: u64,
-    /// Arguments of the command so far.
+    /// Arguments of the present command that are read.
     seen: u32,
     in_multi: bool,
     kind: Kind,
-    /// CLUSTER SYNCSLOTS is a unit of its own.
+    /// Whether CLUSTER SYNCSLOTS is a unit of its own.
     has_sync_slots: bool,
 }
 
-/// What the present command is.
+/// Kind of the present command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
@@ -67,15 +68,15 @@ enum Kind {
 }
 
 impl Units {
-    /// Those of a node from which slots come, or to which they go.
+    /// Reads the stream of a node from which slots come, or to which they go.
     pub fn of_migration() -> Units {
         Units { has_sync_slots: true, ..Units::default() }
     }
 
-    /// The next unit at the beginning of `input`. It is taken out: what comes next begins behind it.
+    /// Takes the next unit off the beginning of `input`; the next call expects the input behind that unit.
     ///
     /// # Errors
-    /// The bytes are no commands.
+    /// Returns [`LinkError::Protocol`] if the bytes are no commands.
     pub fn next(&mut self, input: &[u8]) -> Result<Unit, LinkError> {
         while let Some(kind) = self.command(input)? {
             let unit: Option<fn(usize) -> Unit> = match kind {
@@ -88,7 +89,7 @@ impl Units {
                 (Kind::Multi, _) => self.in_multi = true,
                 (Kind::Exec, _) => self.in_multi = false,
                 (_, Some(_)) if !self.in_multi && self.whole > 0 => {
-                    // What comes before it is to be applied first: it is looked at again.
+                    // Units before this one are to be applied first: this one is read again.
                     return Ok(Unit::Commands(self.hand_out()));
                 }
                 (_, Some(unit)) if !self.in_multi => {
@@ -104,7 +105,7 @@ impl Units {
         match self.whole {
             0 => Ok(Unit::Incomplete),
             _ => {
-                // What has been looked at behind it stays so.
+                // The partial command behind the units need not be read again.
                 let (at, whole) = (self.at, std::mem::take(&mut self.whole));
                 self.at = at - whole;
                 Ok(Unit::Commands(whole))
@@ -112,10 +113,10 @@ impl Units {
         }
     }
 
-    /// The same of some of the input, and of more of it only where that is not whole.
+    /// Takes the next unit off some of the input, and reads more of it only if that part is not whole.
     ///
     /// # Errors
-    /// The bytes are no commands.
+    /// Returns [`LinkError::Protocol`] if the bytes are no commands.
     pub fn next_of(&mut self, input: &[u8]) -> Result<Unit, LinkError> {
         let mut len = AT_ONCE;
         loop {
@@ -127,14 +128,14 @@ impl Units {
         }
     }
 
-    /// Takes out what is whole; what comes behind it is looked at anew.
+    /// Hands out the whole units; the bytes behind them are read again.
     fn hand_out(&mut self) -> usize {
         let whole = std::mem::take(&mut self.whole);
         self.at = 0;
         whole
     }
 
-    /// Goes on up to the end of a command.
+    /// Reads up to the end of a command.
     fn command(&mut self, input: &[u8]) -> Result<Option<Kind>, LinkError> {
         if self.missing == 0 {
             match input.get(self.at) {
@@ -171,7 +172,7 @@ impl Units {
         Ok(Some(self.kind))
     }
 
-    /// A command on a line of its own, or an empty line.
+    /// Reads a command on a line of its own, or an empty line.
     fn line(&mut self, input: &[u8]) -> Result<Option<Kind>, LinkError> {
         let rest = &input[self.at..];
         let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {
@@ -184,7 +185,7 @@ impl Units {
     }
 }
 
-/// What a command is known to be with its word number `index`.
+/// Returns the kind of a command, once its word number `index` is read.
 fn kind(known: Kind, index: u32, word: &[u8]) -> Kind {
     match (index, known) {
         (0, _) if word.eq_ignore_ascii_case(b"multi") => Kind::Multi,
@@ -201,7 +202,7 @@ fn kind(known: Kind, index: u32, word: &[u8]) -> Kind {
     }
 }
 
-/// The number on the line at `at`, behind its first byte, and where the next line begins.
+/// Returns the number on the line at `at`, behind the line's first byte, and where the next line begins.
 fn number(input: &[u8], at: usize) -> Result<Option<(i64, usize)>, LinkError> {
     /// Digits of the longest number, with a sign and the line's end.
     const DIGITS_MAX: usize = 24;
@@ -232,7 +233,7 @@ mod tests {
     /// Whether an answer is asked for, and the bytes.
     type Found = (bool, Vec<u8>);
 
-    /// What is handed out of an input that comes in these pieces: units as text, and the bytes that are left.
+    /// Returns the units of an input that arrives in these chunks, as text, and the bytes that are left.
     fn units(pieces: &[&[u8]]) -> Result<(Vec<Found>, Vec<u8>), LinkError> {
         let (mut units, mut pending, mut found) = (Units::default(), Vec::new(), Vec::new());
         for piece in pieces {

@@ -1,11 +1,11 @@
-//! What a fuzzer calls.
+//! Entry point for a fuzzer.
 
 use super::cluster_bus::{Bus, TICK};
 use super::model::bus_settings::Settings;
 use crate::conf;
 use crate::node::Address;
 
-/// A primary, its replica, another primary and its replica: this one.
+/// Lines of a primary, its replica, another primary and its replica, which is this node.
 const CONF: &str = "\
     44cd0a9943f4b334366f909d8ba598fedfb06c72 127.0.0.1:1@2,,shard-id=e97da5c7652a0252921855acc8ee29f2bbae8309 master - 0 0 5 connected 1-9\n\
     ea20fa5c7b909d9c141829eb6fa773bf3ca170ac 127.0.0.1:3@4,,shard-id=e97da5c7652a0252921855acc8ee29f2bbae8309 slave 44cd0a9943f4b334366f909d8ba598fedfb06c72 0 0 5 connected\n\
@@ -13,11 +13,11 @@ const CONF: &str = "\
     e8cc1860a9fb520abb5f504f51e5c95eb07eef92 127.0.0.1:7@8,,shard-id=70c8ba71932b4b07cdf1738fbd18ef35d382bdba myself,slave 5c77859323b8c2da181a38b1e883dd7c02f6cbb7 0 0 7 connected [3->-44cd0a9943f4b334366f909d8ba598fedfb06c72]\n\
     vars currentEpoch 7 lastVoteEpoch 0\n";
 
-/// Bytes that other nodes may have sent, on links of both kinds, while time passes: must not panic; what the node
-/// saves is read again.
+/// Feeds bytes that other nodes may have sent, on links of both kinds, while time passes: the bus must not panic, and
+/// it must read the file that it has written.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if one of these fails.
 pub fn fuzz(data: &[u8]) {
     let address = Address { tcp_port: 6379, bus_port: 16379, ..Address::default() };
     let (settings, mut now) = (Settings { node_timeout: 500, ..Settings::default() }, 1_000_000);

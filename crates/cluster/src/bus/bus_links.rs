@@ -1,5 +1,5 @@
-//! Connections of the bus: one from here to each node, and one from each node to here. This node talks first on those
-//! that it made, and answers on the others.
+//! Connections of the bus: one from this node to each other node, and one from each other node to this one. This node
+//! sends first on connections that it has made, and answers on the others.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::{Effect, Level};
@@ -10,7 +10,7 @@ use crate::node_id::NodeId;
 use crate::packet::PacketReader;
 
 impl Bus {
-    /// Another node has opened a connection. `remote_ip` is where it comes from, `local_ip` where it came to.
+    /// Records a connection of another node. `remote_ip` is the other end's address, `local_ip` this end's.
     pub fn link_accepted(&mut self, remote_ip: &str, local_ip: &str, now: Millis) -> LinkId {
         self.now = now;
         self.links.add(Transport {
@@ -27,7 +27,7 @@ impl Bus {
         })
     }
 
-    /// A connection that was asked for stands; `local_ip` is where it goes out.
+    /// Records that a requested connection is established; `local_ip` is this end's address.
     pub fn link_connected(&mut self, link: LinkId, local_ip: &str, now: Millis) {
         self.now = now;
         if let Some(link) = self.links.get_mut(link) {
@@ -38,7 +38,7 @@ impl Bus {
         self.settle();
     }
 
-    /// A connection is no more, or never came to be.
+    /// Records that a connection has ended, or could not be made.
     pub fn link_lost(&mut self, link: LinkId, now: Millis) {
         self.now = now;
         let Some(transport) = self.links.get(link) else {
@@ -46,20 +46,20 @@ impl Bus {
         };
         let failed = transport.node.filter(|_| !transport.is_inbound && !transport.is_connected);
         if let Some(node) = failed.and_then(|id| self.nodes.get_mut(&id)).filter(|node| node.ping_sent == 0) {
-            // As good as a ping that is not answered: the time to suspect the node runs.
+            // A failed connection counts as an unanswered ping: the time until the node is suspected begins.
             node.ping_sent = now;
         }
         self.detach(link);
     }
 
-    /// So many bytes that were sent on a link have left it.
+    /// Records that so many sent bytes have left a link.
     pub fn link_written(&mut self, link: LinkId, bytes: usize) {
         if let Some(link) = self.links.get_mut(link) {
             link.queued = link.queued.saturating_sub(bytes as u64);
         }
     }
 
-    /// Closes the links to a node, and those from it, as DEBUG asks.
+    /// Closes the links to a node, and those from it, as DEBUG orders.
     pub fn kill_links(&mut self, node: &NodeId, to: bool, from: bool, now: Millis) {
         self.now = now;
         let Some(node) = self.nodes.get(node) else {
@@ -69,7 +69,7 @@ impl Bus {
         links.into_iter().flatten().for_each(|link| self.close_link(link));
     }
 
-    /// Asks for a connection to a node.
+    /// Requests a connection to a node.
     pub(super) fn connect(&mut self, node: NodeId) {
         let Some(to) = self.nodes.get_mut(&node) else {
             return;
@@ -91,7 +91,7 @@ impl Bus {
         self.effects.push(Effect::Connect { link, ip: address.ip.clone(), port: address.bus_port });
     }
 
-    /// Closes a link, if it is there.
+    /// Closes a link, if it exists.
     pub(super) fn close_link(&mut self, link: LinkId) {
         if self.detach(link) {
             self.effects.push(Effect::Close { link });
@@ -113,7 +113,7 @@ impl Bus {
         true
     }
 
-    /// A link from elsewhere belongs to a node. One that it had before is closed: it is the older one.
+    /// Binds an incoming link to its node, and closes the node's former incoming link.
     pub(super) fn bind_inbound(&mut self, node: NodeId, id: LinkId) {
         if let Some(older) = self.nodes.get(&node).and_then(|node| node.inbound_link) {
             self.close_link(older);
@@ -130,7 +130,7 @@ impl Bus {
         self.log(Level::Verbose, format!("Bound cluster node {node} ({name}) to connection of client {ip}"));
     }
 
-    /// A node's name is another from now on: its links say so.
+    /// Records a node's new name on its links.
     pub(super) fn rename_on_links(&mut self, to: NodeId) {
         let node = self.nodes.get(&to);
         let links = node.into_iter().flat_map(|node| [node.link, node.inbound_link]).flatten();
@@ -141,7 +141,7 @@ impl Bus {
         }
     }
 
-    /// All links whose other end is known, as CLUSTER LINKS shows them.
+    /// Returns all links whose other end is known, as CLUSTER LINKS shows them.
     pub fn links(&self) -> Vec<LinkInfo> {
         let of_node = |id: &LinkId| {
             let link = self.links.get(*id)?;

@@ -1,4 +1,4 @@
-//! What this node says, but for pings.
+//! Messages of this node other than pings.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Effect;
@@ -9,15 +9,16 @@ use crate::packet::{Body, Header, MessageFlags, MessageType, encode};
 use std::sync::Arc;
 
 impl Bus {
-    /// What each full packet says of this node. A replica tells of its primary's slots and epoch.
+    /// Returns the header of a full packet. A replica's header has its primary's slots and epoch.
     pub(super) fn header(&self, flags: u8) -> Header {
         let myself = self.nodes.myself();
         let primary = myself.primary.and_then(|id| self.nodes.get(&id));
         let owner = primary.filter(|_| myself.is_replica()).unwrap_or(myself);
         let (port, other_port) = self.ports_as_told(myself);
         let (config_epoch, slots) = self.told_claim(owner);
-        // The offset beside it is the last one.
-        // Slots that were granted to another node are not this one's to be taken over, which is known soon.
+        // The offset next to the flag is the last one.
+        // A replica cannot take over slots that were granted to another node; that node's claim decides about them
+        // soon.
         let is_settled = self.facts.are_writes_paused && self.granted.is_empty();
         let is_paused = myself.is_primary() && self.manual.end != 0 && is_settled;
         let paused = if is_paused { MessageFlags::PAUSED } else { 0 };
@@ -39,18 +40,18 @@ impl Bus {
         }
     }
 
-    /// A node's ports as packets have them: that which nodes use first.
+    /// Returns a node's ports as packets have them: the one that nodes use first.
     pub(super) fn ports_as_told(&self, node: &Node) -> (u16, u16) {
         let (tcp, tls) = (node.address.tcp_port, node.address.tls_port);
         if self.settings.tls_cluster { (tls, tcp) } else { (tcp, tls) }
     }
 
-    /// The same from a packet: the port without TLS and that with it.
+    /// Returns the ports of a packet: the one without TLS, and the one with TLS.
     pub(super) fn ports_from_told(&self, port: u16, other_port: u16) -> (u16, u16) {
         if self.settings.tls_cluster { (other_port, port) } else { (port, other_port) }
     }
 
-    /// Gives a packet to a link.
+    /// Sends a packet on a link.
     pub(super) fn send(&mut self, link: LinkId, message: MessageType, bytes: Arc<[u8]>) {
         let Some(transport) = self.links.get_mut(link) else {
             return;
@@ -67,7 +68,7 @@ impl Bus {
         }
     }
 
-    /// To all that are known by name and have a link.
+    /// Sends a message to all nodes that are known by name and have a link.
     fn send_to_all(&mut self, body: &Body, flags: u8) {
         let bytes: Arc<[u8]> = encode(&self.header(flags), body).into();
         let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
@@ -80,12 +81,12 @@ impl Bus {
         self.nodes.get(&node)?.link
     }
 
-    /// Everyone is to know that a node has failed.
+    /// Announces to all nodes that a node has failed.
     pub(super) fn send_fail(&mut self, failed: NodeId) {
         self.send_to_all(&Body::Fail(Some(failed)), 0);
     }
 
-    /// A node is told who has slots now.
+    /// Sends a node the present slots of another one.
     pub(super) fn send_update(&mut self, to: NodeId, about: NodeId) {
         if let Some(node) = self.nodes.get(&about) {
             let slots = self.nodes.claimed_slots(node);

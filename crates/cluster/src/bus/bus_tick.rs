@@ -1,5 +1,5 @@
-//! What is done ten times a second: links are made again, nodes are asked, those that do not answer are suspected,
-//! failovers go on.
+//! Work that is done ten times a second: links are made again, nodes are pinged, silent nodes are suspected, failovers
+//! proceed.
 
 use super::cluster_bus::{Bus, TICK};
 use super::model::bus_effect::Level;
@@ -9,22 +9,22 @@ use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 use crate::packet::MessageType;
 
-/// A node is tried so often in half a timeout while there is no link to it.
+/// Number of attempts to connect to a node in half a timeout.
 const TRIES: Millis = 10;
-/// One node is asked each so many ticks, whether or not it is due.
+/// Ticks after which one node is pinged, whether or not it is due.
 const RANDOM_PING_TICKS: u64 = 10;
-/// Of so many drawn the one that was silent for longest.
+/// Number of nodes that are drawn; the one that was silent for longest is pinged.
 const DRAWN: usize = 5;
 
-/// What a node is to be told.
+/// Message that is due to a node.
 enum Due {
     Ping(LinkId),
-    /// It has not answered for too long.
+    /// The node has not answered for too long.
     Suspect,
 }
 
 impl Bus {
-    /// Does what is due. To be called each [`TICK`].
+    /// Does the work that is due. The driver calls it each [`TICK`].
     pub fn tick(&mut self, now: Millis) {
         self.now = now;
         self.ticks += 1;
@@ -64,7 +64,8 @@ impl Bus {
         self.settle();
     }
 
-    /// How many links may be tried beside those that are due: all nodes within half a timeout, some times over.
+    /// Returns how many links may be tried besides those that are due: all nodes within half a timeout, several times
+    /// over.
     fn tries_per_tick(&self) -> Millis {
         let interval = self.settings.node_timeout / 2;
         if interval <= 0 { 0 } else { self.nodes.len() as Millis * TICK / interval * TRIES }
@@ -122,7 +123,7 @@ impl Bus {
         }
     }
 
-    /// A node that never makes a link to here does not know this one.
+    /// Returns whether a node does not know this one: it never connects to this node.
     fn is_unknown_there(&self, node: &Node) -> bool {
         let timeout = self.handshake_timeout();
         !node.flags.has(Flags::HANDSHAKE | Flags::MEET | Flags::PFAIL | Flags::FAIL)
@@ -154,7 +155,8 @@ impl Bus {
         }
     }
 
-    /// Asks nodes that were silent for a while; suspects those that were so for too long. Answers whether there are.
+    /// Pings nodes that were silent for a while, and suspects nodes that were silent for too long. Returns whether
+    /// there are suspects.
     fn ask_and_suspect(&mut self) -> bool {
         let others = self.nodes.iter().filter(|node| !node.flags.has(Flags::MYSELF | Flags::HANDSHAKE));
         let silent = others.clone().filter(|node| self.is_link_silent(node)).filter_map(|node| node.link);
@@ -187,7 +189,8 @@ impl Bus {
         }
     }
 
-    /// Nothing came for half a timeout though the node was asked: the link may be broken while the node works.
+    /// Returns whether the node was pinged and nothing arrived for half a timeout: the link may be broken while the
+    /// node works.
     fn is_link_silent(&self, node: &Node) -> bool {
         let (now, half) = (self.now, self.settings.node_timeout / 2);
         let is_silent = node.ping_sent != 0 && now - node.ping_sent > half && now - node.data_received > half;
@@ -214,7 +217,7 @@ impl Bus {
         (node.ping_sent != 0 && silence > timeout && !is_judged).then_some(Due::Suspect)
     }
 
-    /// A replica that does not replicate, though it is known where its primary is, begins to.
+    /// Makes a replica follow its primary if it does not replicate although the primary's address is known.
     fn follow_again(&mut self) {
         let myself = self.nodes.myself();
         if !myself.is_replica() || self.facts.is_following || self.follows > 0 {

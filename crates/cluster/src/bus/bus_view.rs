@@ -1,4 +1,4 @@
-//! What others may read.
+//! State of the bus that other modules may read.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Settings;
@@ -14,62 +14,62 @@ use crate::slot_map::SlotMap;
 use std::collections::BTreeMap;
 
 impl Bus {
-    /// All nodes that are known.
+    /// Returns all known nodes.
     pub fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
 
-    /// The greatest epoch that was seen.
+    /// Returns the greatest epoch that was seen.
     pub fn current_epoch(&self) -> u64 {
         self.current_epoch
     }
 
-    /// The epoch of the last vote that was given.
+    /// Returns the epoch of this node's last vote.
     pub fn last_vote_epoch(&self) -> u64 {
         self.last_vote_epoch
     }
 
-    /// Whether the cluster serves.
+    /// Returns whether the cluster serves.
     pub fn is_up(&self) -> bool {
         self.health.is_up
     }
 
-    /// Why it does not.
+    /// Returns why the cluster does not serve.
     pub fn down_reason(&self) -> Option<DownReason> {
         self.health.down_reason
     }
 
-    /// How many primaries have slots.
+    /// Returns how many primaries have slots.
     pub fn size(&self) -> usize {
         self.health.size
     }
 
-    /// How much was said and heard.
+    /// Returns how much was sent and received.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts from nothing again.
+    /// Resets the counters to zero.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
     }
 
-    /// The directives it goes by.
+    /// Returns the directives of the bus.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// When a manual failover that goes on is given up.
+    /// Returns the deadline of a manual failover that is in progress.
     pub fn manual_failover_end(&self) -> Option<Millis> {
         (self.manual.end != 0).then_some(self.manual.end)
     }
 
-    /// `nodes.conf`.
+    /// Returns the contents of `nodes.conf`.
     pub fn conf(&self) -> Vec<u8> {
         conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch, self.is_unsynchronized).into_bytes()
     }
 
-    /// Where commands are sent.
+    /// Returns the map by which commands are routed.
     pub fn slot_map(&self) -> SlotMap {
         let mut numbers: BTreeMap<NodeId, u16> = BTreeMap::new();
         let (mut nodes, mut shards) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! Messages of this node's clients on their way to others' subscribers.
+//! Messages of this node's clients for subscribers of other nodes.
 //!
-//! Each link has a bound to what waits on it. While a node that works has more waiting, the driver keeps messages,
-//! and its bound holds publishers back. A node that is suspected, or has failed, holds no publisher back: messages
-//! above the bound of its link are dropped.
+//! Each link has a bound for the bytes that wait on it. While a working node exceeds its bound, the driver retains
+//! messages, and its own bound holds publishers back. A node that is suspected, or has failed, holds no publisher back:
+//! messages above the bound of its link are dropped.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::{Effect, Level};
@@ -14,26 +14,26 @@ use crate::packet::{MessageBatch, MessageType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes that may wait on a link before messages have to wait elsewhere.
+/// Bytes that may wait on a link before the driver has to retain messages.
 const LINK_FULL: u64 = 1 << 20;
 
-/// A node that messages go to.
+/// A node that receives messages.
 struct Receiver {
     node: NodeId,
     link: LinkId,
     is_in_shard: bool,
-    /// It takes packets that do not say who sends them.
+    /// Whether the node takes packets that do not name their sender.
     is_light: bool,
     is_full: bool,
 }
 
 impl Bus {
-    /// Whether [`publish`](Self::publish) may be called: no node that works has too much waiting.
+    /// Returns whether [`publish`](Self::publish) may be called: no working node has too many bytes waiting.
     pub fn takes_messages(&self) -> bool {
         !self.message_receivers().any(|node| !is_given_up(node) && self.is_full(node, 0))
     }
 
-    /// Messages that were published here go to all nodes; those of channels that belong to slots to this shard's.
+    /// Sends messages that were published here to all nodes; those of channels that belong to slots to this shard's.
     pub fn publish(&mut self, batch: &MessageBatch) {
         self.published = self.published.plus(batch.published());
         let shard = self.nodes.myself().shard_id;
@@ -90,7 +90,7 @@ impl Bus {
         self.links.get(node.link?)
     }
 
-    /// Whether no more messages are to wait for a node: `more` bytes if it is given up.
+    /// Returns whether no more messages may wait for a node: `more` bytes if it is given up.
     fn is_full(&self, node: &Node, more: usize) -> bool {
         let Some(queued) = self.link_of(node).map(|link| link.queued) else { return false };
         match is_given_up(node) {
@@ -99,14 +99,15 @@ impl Bus {
         }
     }
 
-    /// Light packets do not say who sends them: the other end must have answered on this very link.
+    /// Returns whether a node takes light packets, which do not name their sender: it must have answered on this very
+    /// link.
     fn takes_light_publish(&self, node: &Node) -> bool {
         let created = self.link_of(node).map(|link| link.created);
         node.flags.has(Flags::LIGHT_PUBLISH) && created.is_some_and(|created| node.pong_received >= created)
     }
 }
 
-/// Whether no publisher waits for a node.
+/// Returns whether no publisher waits for a node.
 fn is_given_up(node: &Node) -> bool {
     node.is_suspected() || node.has_failed()
 }
@@ -122,7 +123,7 @@ mod tests {
         batch
     }
 
-    /// A node that knows another one, to which a link stands.
+    /// Creates a node that has a link to another one.
     fn linked() -> (Bus, NodeId, LinkId) {
         let mut bus = bus();
         let node = add_primary(&mut bus);

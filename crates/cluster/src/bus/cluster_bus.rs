@@ -1,4 +1,4 @@
-//! The bus as a whole: what it keeps, how it begins, and what it is told from outside.
+//! The bus as a whole: its state, its start, and input from outside.
 
 use super::coming_slots::ComingSlots;
 use super::model::bus_effect::{Effect, Level};
@@ -19,39 +19,39 @@ use crate::packet::Published;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 
-/// How often [`Bus::tick`] is called.
+/// Time between two calls of [`Bus::tick`].
 pub const TICK: Millis = 100;
 
-/// How often the time doubles after which a primary that serves nobody asks to be replaced.
+/// Number of times that a primary which serves no client doubles the time before it asks to be replaced.
 const PATIENCE_DOUBLINGS: u32 = 3;
 
-/// What a node of this kind says of itself.
+/// Flags of a node of this kind.
 const MY_FLAGS: u16 = Flags::EXTENSIONS | Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE;
 
 /// A node among others.
 #[derive(Debug)]
 pub struct Bus {
     pub(super) nodes: NodeTable,
-    /// The greatest epoch that was seen.
+    /// Greatest epoch that was seen.
     pub(super) current_epoch: u64,
-    /// The epoch of the last vote that was given.
+    /// Epoch of this node's last vote.
     pub(super) last_vote_epoch: u64,
-    /// The time of the last line of the log about an epoch that was refused.
+    /// Time of the last log line about a refused epoch.
     pub(super) epoch_refused: Option<Millis>,
-    /// The beginning of a minute, and the epoch then: others' epochs are measured from it.
+    /// Beginning of a minute, and the epoch at that time: others' epochs are measured from it.
     pub(super) epoch_step: Option<(Millis, u64)>,
     pub(super) health: Health,
     pub(super) election: Election,
     pub(super) manual: ManualFailover,
-    /// The time at which this primary voted for a replica of its own.
+    /// Time at which this primary voted for a replica of its own.
     pub(super) voted_for_replica: Option<Millis>,
-    /// Forgotten nodes, and the second until which they stay so.
+    /// Forgotten nodes, and the second until which they stay forgotten.
     pub(super) forgotten: BTreeMap<NodeId, i64>,
     pub(super) links: Transports,
     pub(super) counters: Counters,
-    /// Messages of clients that it was given since the start.
+    /// Messages of clients that were published since the start.
     pub(super) published: Published,
-    /// How many nodes were suspected at the last tick.
+    /// Number of nodes that were suspected at the last tick.
     pub(super) suspected: usize,
     pub(super) ticks: u64,
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
@@ -59,27 +59,27 @@ pub struct Bus {
     pub(super) coming: ComingSlots,
     pub(super) unsaid: Option<UnsaidTakeover>,
     pub(super) migrations: Migrations,
-    /// Orders by which keys are removed, or looked for that are to be, of which it is not known that they are done.
+    /// Orders to remove keys, or to look for keys to remove, that are not reported as done.
     pub(super) removals: usize,
-    /// Orders to follow a primary of which it is not known that they are done.
+    /// Orders to follow a primary that are not reported as done.
     pub(super) follows: usize,
-    /// This node follows a primary of another history than its own, and has not been synchronized since. Its files may
-    /// be of the other history: the node's own file says so, too.
+    /// Whether this node follows a primary of another history than its own, and has not been synchronized since. Its
+    /// files may be of the other history: the node's own file records that, too.
     pub(super) is_unsynchronized: bool,
-    /// Keys were found that may be about to go.
+    /// Whether keys were found that may be about to be removed.
     pub(super) looks_again: bool,
     pub(super) settings: Settings,
     pub(super) debug: DebugSettings,
-    /// What the configuration says that others are told.
+    /// Address that the configuration announces.
     pub(super) announced: Address,
     pub(super) facts: Facts,
-    /// The last time at which another node had answered this one when its file was written.
+    /// Time of another node's last answer, as recorded in this node's file.
     pub(super) heard_before_start: Millis,
-    /// Since when this node leads without answering clients.
+    /// Time since which this node leads without answering clients.
     unconfirmed_since: Option<Millis>,
-    /// How often it has been replaced at its own wish since it last served.
+    /// Number of times that the node has been replaced at its own wish since it last served.
     replaced: u32,
-    /// When this node told the others last that it is to be replaced.
+    /// Time at which this node last asked the others to replace it.
     gave_up: Option<Millis>,
     pub(super) random: fastrand::Rng,
     pub(super) now: Millis,
@@ -88,7 +88,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// A node that knows nobody yet. `address` is what it says of itself; without an ip the others find out.
+    /// Creates a node that knows no other. `address` is the announced address; without an ip the others find it out.
     pub fn new(address: Address, settings: Settings, mut random: fastrand::Rng, now: Millis) -> Bus {
         let (id, shard_id) = (NodeId::random(&mut random), NodeId::random(&mut random));
         let myself = Node::new(id, shard_id, Flags::MYSELF | Flags::PRIMARY, now);
@@ -100,10 +100,10 @@ impl Bus {
         bus
     }
 
-    /// A node that was there before, as `nodes.conf` says.
+    /// Restores a node from its `nodes.conf`.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// Returns the file's first error.
     pub fn load(
         nodes_conf: &[u8],
         address: Address,
@@ -169,7 +169,7 @@ impl Bus {
         self.todo.slot_map_changed();
     }
 
-    /// The configuration says something else.
+    /// Replaces the settings.
     pub fn set_settings(&mut self, settings: Settings, now: Millis) {
         self.now = now;
         if self.settings != settings {
@@ -180,7 +180,7 @@ impl Bus {
         }
     }
 
-    /// This node is to be reached elsewhere, or is called otherwise.
+    /// Replaces the announced address and names.
     pub fn set_address(&mut self, address: Address, now: Millis) {
         self.now = now;
         if self.announced != address {
@@ -189,7 +189,7 @@ impl Bus {
         }
     }
 
-    /// What is known of replication now. A manual failover that waits for the last writes of its primary goes on.
+    /// Records the state of replication. A manual failover that waits for the last writes of its primary proceeds.
     pub fn set_facts(&mut self, facts: Facts, now: Millis) {
         self.now = now;
         self.facts = facts;
@@ -211,17 +211,17 @@ impl Bus {
         }
     }
 
-    /// Whether this node has served nobody for so long that others are to replace it.
+    /// Returns whether this node has served no client for so long that others are to replace it.
     pub(super) fn is_to_be_replaced(&self) -> bool {
-        // Members may need longer than a node timeout until they follow, on slow disks say: a node that was replaced
-        // too soon waits for longer when it leads again.
+        // Members may need longer than a node timeout until they follow, for example on slow disks: a node that was
+        // replaced too soon waits for longer when it leads again.
         let patience = self.settings.node_timeout.saturating_mul(1 << self.replaced.min(PATIENCE_DOUBLINGS));
         let is_late = self.unconfirmed_since.is_some_and(|since| self.now - since > patience);
         is_late && self.nodes.myself().is_primary()
     }
 
-    /// Tells the others that this node has failed, once a node timeout, as long as it is to be replaced. It votes and
-    /// answers meanwhile: several such primaries would leave no majority if they were silent.
+    /// Announces to the others that this node has failed, once a node timeout, as long as it is to be replaced. The
+    /// node still votes and answers: several such primaries would leave no majority if they were silent.
     pub(super) fn give_up_if_right(&mut self) {
         if !self.is_to_be_replaced() {
             self.gave_up = None;
@@ -232,27 +232,27 @@ impl Bus {
         }
     }
 
-    /// What DEBUG has changed.
+    /// Returns the settings of DEBUG.
     pub fn debug(&self) -> DebugSettings {
         self.debug
     }
 
-    /// DEBUG says something else.
+    /// Replaces the settings of DEBUG.
     pub fn set_debug(&mut self, debug: DebugSettings) {
         self.debug = debug;
     }
 
-    /// What is to be done, in order.
+    /// Takes the effects to carry out, in order.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether something is to be done.
+    /// Returns whether there are effects to carry out.
     pub fn has_effects(&self) -> bool {
         !self.effects.is_empty()
     }
 
-    /// Whether what is to be done has another slot map.
+    /// Returns whether an effect publishes another slot map.
     pub fn changes_slot_map(&self) -> bool {
         self.effects.contains(&Effect::SlotMapChanged)
     }
@@ -273,8 +273,8 @@ impl Bus {
         }
     }
 
-    /// The own address as the configuration says it. An ip that is not announced is kept as others saw it, unless one
-    /// was announced before.
+    /// Takes the node's own address from the configuration. An ip that is not announced stays as others saw it, unless
+    /// one was announced before.
     fn take_address(&mut self, address: Address) {
         let myself = self.nodes.myself_mut();
         let was_announced = !self.announced.ip.is_empty();

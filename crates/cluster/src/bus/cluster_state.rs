@@ -6,13 +6,13 @@ use super::model::health::DownReason;
 use crate::node::Flags;
 use crate::{Millis, SLOTS};
 
-/// A primary that has started serves nothing for so long: others may have replaced it.
+/// Time for which a primary serves nothing after its start: others may have replaced it.
 const WRITABLE_DELAY: Millis = 2000;
-/// A primary that was with the few serves nothing for the timeout, within these bounds.
+/// Bounds of the time for which a primary that was in the minority serves nothing afterwards: the timeout within these.
 const REJOIN_DELAYS: (Millis, Millis) = (500, 5000);
 
 impl Bus {
-    /// Judges whether the cluster serves.
+    /// Decides whether the cluster serves.
     pub(super) fn update_state(&mut self) {
         let now = self.now;
         let is_primary = self.nodes.myself().is_primary();
@@ -58,7 +58,7 @@ impl Bus {
         }
     }
 
-    /// More than half of those that vote.
+    /// Returns how many votes are more than half.
     pub(super) fn quorum(&self) -> usize {
         self.health.size / 2 + 1
     }

@@ -1,14 +1,14 @@
-//! Slots of a replica's primary whose keys have not all come to the replica.
+//! Slots of a replica's primary whose keys have not all arrived at the replica.
 //!
 //! ```text
-//!   primary   takes slots over, at offset 700 of its stream - says so in a packet, with an offset of 720
-//!   replica   hears the packet, and has applied 650: the slots come - 720 applied: they are here
+//!   primary   takes slots over, at offset 700 of its stream - announces them in a packet, with an offset of 720
+//!   replica   takes the packet at offset 650: the slots are coming - 720 applied: they have arrived
 //! ```
 //!
-//! A replica answers no reads about such slots. It takes them over with the others if its link stood when they came:
-//! what it lacks then is what any replica may lack. A node that becomes a replica of one that has more than it had
-//! itself, or whose link does not stand, has nothing of the rest. These slots stay where their keys are when it
-//! replaces its primary, until the link stands and the stream has come as far.
+//! A replica answers no reads about such slots. The replica takes them over with the others if its link was up when
+//! they came: data that it lacks then is data that any replica may lack. A node that becomes a replica of one with more
+//! slots than its own, or whose link is down, has no keys of the additional ones. These slots stay with the owner of
+//! their keys when the node replaces its primary, until the link is up and the stream has reached that offset.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Facts;
@@ -19,9 +19,9 @@ use crate::slot_set::SlotSet;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ComingSlots {
     slots: SlotSet,
-    /// The slots among them that came while no stream did.
+    /// Slots among them that came while the stream was down.
     absent: SlotSet,
-    /// The offset of the primary's stream at which all of them are here; None: it has not been told since they came.
+    /// Offset of the primary's stream at which all of them have arrived; None: not announced since they came.
     until: Option<i64>,
 }
 
@@ -30,12 +30,12 @@ impl ComingSlots {
         &self.slots
     }
 
-    /// Returns the slots whose keys are not here at all.
+    /// Returns the slots none of whose keys have arrived.
     pub fn absent(&self) -> &SlotSet {
         &self.absent
     }
 
-    /// These come, too; `with_stream`: the link to their owner stands.
+    /// Adds slots; `with_stream`: the link to their owner is up.
     fn add(&mut self, slots: &SlotSet, with_stream: bool) {
         if !slots.is_empty() {
             (self.slots, self.until) = (self.slots.union(slots), None);
@@ -45,14 +45,14 @@ impl ComingSlots {
         }
     }
 
-    /// A node has told how far its stream is, after it told of its slots.
+    /// Records the offset that a node announces after its slots.
     pub fn note_offset(&mut self, is_primary: bool, offset: i64) {
         if is_primary && self.until.is_none() {
             self.until = Some(offset);
         }
     }
 
-    /// Looks whether they are all here. True if there were some, and are none any more.
+    /// Removes the slots if all of them have arrived. Returns whether there were some.
     pub fn have_come(&mut self, facts: &Facts) -> bool {
         let is_there = facts.is_linked && self.until.is_some_and(|until| facts.replication_offset >= until);
         let are_here = is_there && !self.slots.is_empty();
@@ -64,19 +64,19 @@ impl ComingSlots {
 }
 
 impl Bus {
-    /// Slots whose keys this node has, as far as it is a primary or was synchronized with its own.
+    /// Returns the slots whose keys this node has: a primary's own, or those that a replica was synchronized with.
     pub(super) fn slots_with_data(&self) -> SlotSet {
         let owner = self.nodes.get(&self.nodes.my_primary());
         owner.map(|owner| owner.slots.without(&self.coming.absent)).unwrap_or_default()
     }
 
-    /// A node has claimed slots, before which this node had the keys of `had`.
+    /// Records a claim of slots; `had`: the slots whose keys this node had before.
     pub(super) fn note_coming(&mut self, claimant: NodeId, had: &SlotSet) {
         if self.nodes.myself().primary == Some(claimant)
             && let Some(primary) = self.nodes.get(&claimant)
         {
             let new = primary.slots.without(had);
-            // A node that stood still does not know yet of the end of its link, whose stream it may have missed.
+            // A node that stood still does not know yet that its link has ended, and may have missed the stream.
             self.coming.add(&new, self.facts.is_linked && self.follows == 0 && !self.is_resuming());
         }
     }
@@ -88,7 +88,7 @@ mod tests {
     use crate::bus::test_bus::{add_primary, bus};
     use crate::node::Flags;
 
-    /// A replica of a primary with slots 0 to 9.
+    /// Creates a replica of a primary with slots 0 to 9.
     fn replica() -> (Bus, NodeId) {
         let mut bus = bus();
         let primary = add_primary(&mut bus);
@@ -119,7 +119,7 @@ mod tests {
         assert!(bus.slot_map().coming.is_empty());
     }
 
-    /// Packets that lie in the links of a node that was stopped come before it hears of the end of its link.
+    /// Packets that wait in the links of a stopped node arrive before the node learns that its link has ended.
     #[test]
     fn slots_that_a_node_hears_of_when_it_goes_on_have_not_come() {
         let (mut bus, primary) = replica();
@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(*bus.coming.absent(), SlotSet::of([10..=12]));
     }
 
-    /// The former primary, which was stopped, had been granted slots, takes them when it goes on, and has its place
-    /// back by a greater epoch. The link to it has not come to stand when it has failed again.
+    /// The former primary was stopped while slots were granted to it, takes them when it resumes, and recovers its
+    /// place by a greater epoch. That primary fails again before the link to it is up.
     #[test]
     fn slots_that_never_came_stay_with_the_primary_that_is_replaced() {
         let (mut bus, former) = replica();

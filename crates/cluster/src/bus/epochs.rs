@@ -1,17 +1,18 @@
-//! Config epochs: of two primaries that claim a slot the one with the greater epoch has it. No two keep the same.
+//! Config epochs: of two primaries that claim a slot the one with the greater epoch owns it. No two primaries retain
+//! the same epoch.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
 use crate::node_id::NodeId;
 
 impl Bus {
-    /// The greatest epoch that is known.
+    /// Returns the greatest known epoch.
     fn greatest_epoch(&self) -> u64 {
         self.nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0).max(self.current_epoch)
     }
 
-    /// Takes an epoch greater than all known ones without asking anybody, unless this node has the greatest. Answers
-    /// whether it did. Two nodes may take the same; that is found and mended.
+    /// Takes an epoch greater than all known ones without an election, unless this node has the greatest. Returns
+    /// whether it did. Two nodes may take the same epoch; the collision is found and resolved.
     pub(super) fn bump_without_consensus(&mut self) -> bool {
         let mine = self.nodes.myself().config_epoch;
         if mine != 0 && mine == self.greatest_epoch() {
@@ -25,7 +26,7 @@ impl Bus {
         true
     }
 
-    /// Another primary has this node's epoch: the one with the smaller name takes another.
+    /// Resolves a collision of epochs: of two primaries the one with the smaller name takes another epoch.
     pub(super) fn handle_epoch_collision(&mut self, sender: NodeId) {
         let myself = self.nodes.myself();
         let Some(other) = self.nodes.get(&sender) else {

@@ -1,4 +1,5 @@
-//! Nodes that do not answer. Each node suspects by itself; that one has failed is what the majority of primaries says.
+//! Nodes that do not answer. Each node suspects by itself; a node has failed once the majority of primaries suspects
+//! it.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
@@ -6,11 +7,11 @@ use crate::Millis;
 use crate::node::Flags;
 use crate::node_id::NodeId;
 
-/// A primary that is back gets its slots back if nobody took them in so many timeouts.
+/// Timeouts after which a primary that is back gets its slots back if no other node took them.
 const UNDO_FACTOR: Millis = 2;
 
 impl Bus {
-    /// A node has failed.
+    /// Marks a node as failed.
     pub(super) fn mark_as_failing(&mut self, id: NodeId) {
         let now = self.now;
         let Some(node) = self.nodes.get_mut(&id) else {
@@ -21,7 +22,7 @@ impl Bus {
         node.failed_at = now;
         let myself = self.nodes.myself_mut();
         if myself.is_replica() && myself.primary == Some(id) {
-            // The other replicas see that this one's offset will not grow any more.
+            // The other replicas learn by this flag that this one's offset does not grow any more.
             myself.flags.set(Flags::MY_PRIMARY_FAIL, true);
             self.todo.handle_failover();
         }
@@ -29,7 +30,7 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// A node that this one suspects has failed if the majority of primaries suspects it, too. Then all are told.
+    /// Marks a suspected node as failed if the majority of primaries suspects it, too, and announces that to all nodes.
     pub(super) fn mark_as_failing_if_majority(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id).filter(|node| node.is_suspected() && !node.has_failed()) else {
             return;
@@ -45,7 +46,7 @@ impl Bus {
         self.send_fail(id);
     }
 
-    /// A node that had failed has answered.
+    /// Clears the failure of a node that answers again.
     pub(super) fn clear_failure_if_needed(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id).filter(|node| node.has_failed()) else {
             return;
@@ -74,9 +75,9 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// A primary says that a node fails. Answers whether that is new.
+    /// Records a primary's report that a node fails. Returns whether the report is new.
     pub(super) fn add_failure_report(&mut self, of: NodeId, by: NodeId) -> bool {
-        // To the next full second: the majority may be a little late.
+        // The time is rounded up to the next full second: the majority may be a little late.
         let time = (self.now / 1000 + 1) * 1000;
         match self.nodes.get_mut(&of) {
             Some(node) if !node.has_failed() => node.failure_reports.insert(by, time).is_none(),
@@ -84,7 +85,7 @@ impl Bus {
         }
     }
 
-    /// A node says that another one works. Answers whether it had said something else.
+    /// Removes a node's report about another one, which works. Returns whether there was a report.
     pub(super) fn drop_failure_report(&mut self, of: NodeId, by: NodeId) -> bool {
         self.nodes.get_mut(&of).is_some_and(|node| node.failure_reports.remove(&by).is_some())
     }
@@ -96,7 +97,7 @@ impl Bus {
         }
     }
 
-    /// Reports are valid for twice the timeout.
+    /// Returns the time of the oldest valid report: reports are valid for twice the timeout.
     fn oldest_valid_report(&self) -> Millis {
         self.now - self.settings.node_timeout.saturating_mul(2)
     }

@@ -1,4 +1,4 @@
-//! Who belongs to the cluster: nodes that are met, removed, and not taken back for a while.
+//! Members of the cluster: nodes are met, removed, and not accepted again for a while.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
@@ -6,17 +6,17 @@ use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 use std::net::IpAddr;
 
-/// Why no handshake was begun.
+/// Reason for which no handshake was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoHandshake {
-    /// One goes on with that address.
+    /// A handshake with that address is in progress.
     InProgress,
-    /// It is no address.
+    /// The address is invalid.
     Invalid,
 }
 
 impl Bus {
-    /// Takes a node out: its links are closed, its slots nobody's.
+    /// Removes a node: closes its links, and leaves its slots without an owner.
     pub(super) fn remove_node(&mut self, id: NodeId) {
         let name = self.human_name(id);
         let Some((node, slots)) = self.nodes.remove(id) else {
@@ -33,13 +33,13 @@ impl Bus {
         self.todo.slot_map_changed();
     }
 
-    /// Notes that a node is not to be taken back for a while.
+    /// Records that a node is not to be accepted again for a while.
     pub(super) fn forget_for_a_while(&mut self, id: NodeId, seconds: i64) {
         self.drop_old_forgotten();
         self.forgotten.insert(id, (self.now / 1000).saturating_add(seconds));
     }
 
-    /// Whether a node is not to be taken back yet.
+    /// Returns whether a node is still forgotten.
     pub(super) fn is_forgotten(&mut self, id: &NodeId) -> bool {
         self.drop_old_forgotten();
         self.forgotten.contains_key(id)
@@ -50,7 +50,7 @@ impl Bus {
         self.forgotten.retain(|_, until| *until >= second);
     }
 
-    /// Begins to get to know the node at an address.
+    /// Begins a handshake with the node at an address.
     pub(super) fn start_handshake(&mut self, ip: &str, port: u16, bus_port: u16) -> Result<(), NoHandshake> {
         let ip = ip.parse::<IpAddr>().map_err(|_| NoHandshake::Invalid)?.to_string();
         let tls = self.settings.tls_cluster;
@@ -76,7 +76,7 @@ impl Bus {
         Ok(())
     }
 
-    /// A node whose name will be known later.
+    /// Creates a node whose name is not known yet.
     pub(super) fn nameless_node(&mut self, flags: u16) -> Node {
         let (id, shard_id) = (NodeId::random(&mut self.random), NodeId::random(&mut self.random));
         Node::new(id, shard_id, flags, self.now)

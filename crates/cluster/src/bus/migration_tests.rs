@@ -1,4 +1,4 @@
-//! Two ends of a migration, driven by hand.
+//! Both ends of a migration, driven by hand.
 
 use super::model::health::DownReason;
 use super::test_bus::{add_primary, bus};
@@ -9,7 +9,7 @@ use crate::node_id::NodeId;
 use crate::packet::MessageFlags;
 use crate::slot_set::SlotSet;
 
-/// A node that owns slots 0 to 9 and knows another primary, and its name.
+/// Returns a node that owns slots 0 to 9 and knows another primary, and that primary's name.
 fn source() -> (Bus, NodeId) {
     let mut source = bus();
     source.health.is_up = true;
@@ -19,7 +19,7 @@ fn source() -> (Bus, NodeId) {
     (source, target)
 }
 
-/// A node that knows another primary, which owns slots 0 to 9, and its name.
+/// Returns a node that knows another primary, which owns slots 0 to 9, and that primary's name.
 fn target() -> (Bus, NodeId) {
     let mut target = bus();
     let source = add_primary(&mut target);
@@ -48,13 +48,13 @@ fn says(effects: &[MigrationEffect], word: SyncWord) -> bool {
 }
 
 fn begin(source: &mut Bus, target: NodeId) -> JobName {
-    // As valkey-cli sends it.
+    // The arguments are those of valkey-cli.
     let words: [&[u8]; 5] = [b"SLOTSRANGE\0", b"2", b"5", b"NODE", &target.0];
     source.migrate_slots(&words, "test", 1).expect("may go");
     source.migrations().jobs().next().expect("a job").name
 }
 
-/// Up to the pause, which is asked for.
+/// Drives the source up to the requested pause.
 fn paused(source: &mut Bus, target: NodeId) -> JobName {
     let job = begin(source, target);
     source.migration_connected(&job, None, 2);
@@ -85,7 +85,7 @@ fn a_source_goes_through_all_states() {
     assert!(says(&migrations(&mut source), SyncWord::Paused));
     source.migration_word(&job, Some(SyncWord::RequestFailover), 8);
     assert!(says(&migrations(&mut source), SyncWord::FailoverGranted));
-    // The connection is of no account any more.
+    // The connection no longer matters.
     source.migration_lost(&job, None, 9);
     assert_eq!(state(&source), JobState::FailoverGranted);
     source.take_claim(target, 0, &SlotSet::of([2..=5]));
@@ -99,7 +99,7 @@ fn a_source_goes_through_all_states() {
 fn what_is_not_agreed_on_is_not_given() {
     let (mut source, target) = source();
     paused(&mut source, target);
-    // The same epoch: only who was granted the slots has them.
+    // The epoch is unchanged: only the node to which the slots were granted gets them.
     source.take_claim(target, 0, &SlotSet::of([2..=5]));
     assert_eq!(source.nodes().owner(3), Some(source.nodes().my_id()));
 }
@@ -120,7 +120,7 @@ fn a_pause_ends_whatever_the_target_does() {
         assert_eq!(state(&source), JobState::Failed);
         assert!(message(&source).contains(if granted { "may have succeeded" } else { "Timed out before" }));
         assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
-        // Too late.
+        // The request is too late.
         source.migration_word(&job, Some(SyncWord::RequestFailover), 10_200);
         assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
     }
@@ -143,7 +143,7 @@ fn a_source_waits_with_its_pause_until_little_is_unsent() {
     assert_eq!(state(&source), JobState::Paused);
 }
 
-/// Something that ends a job.
+/// An event that ends a job.
 type End = fn(&mut Bus, &JobName);
 
 #[test]
@@ -222,13 +222,13 @@ fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
     for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
         target.migration_word(&job, Some(word), 2);
     }
-    // It has got a new epoch for other slots that it took, and claims as before.
+    // The source has got a new epoch for other slots that it took, and repeats its earlier claim.
     let epoch = target.nodes().myself().config_epoch + 5;
     let claimed = SlotSet::of([0..=9]);
     target.take_claim(source, epoch, &claimed);
     target.settle();
     assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()));
-    // Others may take them, and the source when it cannot be waiting any more.
+    // Other nodes may take the slots, and the source may once it cannot be waiting any more.
     let third = add_primary(&mut target);
     target.take_claim(third, epoch + 1, &SlotSet::of([5..=5]));
     target.settle();
@@ -239,7 +239,7 @@ fn a_source_that_has_not_heard_of_its_end_does_not_get_the_slots_back() {
     assert_eq!(target.nodes().owner(3), Some(source));
 }
 
-/// Packets that the source had sent before it heard of the end come behind those that it sent then, on its other link.
+/// Packets that the source sent before it learned of the end arrive after those that it sent then on its other link.
 #[test]
 fn a_source_does_not_get_the_slots_back_by_a_packet_that_another_one_has_overtaken() {
     let (mut target, source) = target();
@@ -253,7 +253,7 @@ fn a_source_does_not_get_the_slots_back_by_a_packet_that_another_one_has_overtak
     assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()));
 }
 
-/// The target has died when its file was written, and its source has not heard of that.
+/// The target has died when its file was written, and its source has not learned of the takeover.
 #[test]
 fn a_source_does_not_get_the_slots_back_from_a_target_that_was_started_again() {
     for (is_source_known, pause_is_over) in [(false, false), (true, false), (true, true)] {
@@ -322,7 +322,7 @@ fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_sl
     assert!(is_told(&source));
 }
 
-/// The job goes on where it was, though a replica may have the votes for the node's place.
+/// The job stays in its state, although a replica may have the votes for the node's place.
 #[test]
 fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() {
     for reason in [None, Some(DownReason::MinorityPartition), Some(DownReason::NotFullCoverage)] {
@@ -339,7 +339,7 @@ fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() 
     }
 }
 
-/// The epoch for the slots would be ahead of the one by which the replica takes the place.
+/// The epoch for the slots would exceed the one by which the replica takes the place.
 #[test]
 fn a_target_takes_no_slots_while_a_replica_takes_its_place() {
     let words = [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
@@ -395,7 +395,7 @@ fn a_source_votes_for_no_replica_of_its_own_while_slots_are_granted_and_grants_n
     assert!(!source.is_failing_over(), "the replica has had this node's place, and has given it back");
 }
 
-/// A source that has granted its slots to a target that it has a link to.
+/// Returns a source that has granted its slots to a target that it has a link to.
 fn granted() -> (Bus, NodeId, JobName) {
     let (mut source, target) = source();
     source.connect(target);
@@ -407,7 +407,7 @@ fn granted() -> (Bus, NodeId, JobName) {
     (source, target, job)
 }
 
-/// Another node may have had the slots once, and be back with the claim of then.
+/// Another node may have owned the slots before, and return with its old claim.
 #[test]
 fn granted_slots_are_given_to_their_target_only() {
     let (mut source, target, _) = granted();
@@ -522,7 +522,7 @@ fn a_replica_tracks_what_its_primary_imports() {
     assert!(replica.finish_import(&words[..3], false, 2).is_err());
 }
 
-/// The stream is applied until the server leads, which is later than the node's decision.
+/// The server applies the stream until it leads, which is later than the node's decision.
 #[test]
 fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
     let (mut node, source) = target();
@@ -532,15 +532,15 @@ fn imports_that_the_stream_of_a_former_primary_has_begun_end() {
     assert_eq!(state(&node), JobState::OccurringOnPrimary);
     node.led(101);
     assert_eq!(state(&node), JobState::CleaningUp);
-    // An import that a source makes at the node itself goes on.
+    // An import that a source begins at the node itself continues.
     let (mut node, source) = target();
     establish(&mut node, source);
     node.led(102);
     assert_eq!((state(&node), node.nodes().owner(3)), (JobState::WaitingForAck, Some(source)));
 }
 
-/// The former primary has taken slots, of which the node had not heard when it took that one's place: it tells of that
-/// in its stream.
+/// The former primary has taken slots, which the node did not know when it took that primary's place: the former
+/// primary's stream announces it.
 #[test]
 fn keys_of_slots_that_a_former_primary_has_taken_are_removed_before_they_could_be_seen() {
     let words = [b"STATE", b"SUCCESS".as_slice(), b"NAME", &[b'j'; 40]];
@@ -579,7 +579,7 @@ fn who_takes_over_from_a_target_that_has_the_slots_keeps_their_keys() {
         replica.establish_import(&words, true, 1).expect("by its primary");
         replica.followed();
         replica.set_facts(Facts { is_following: true, is_linked: true, ..Facts::default() }, 1);
-        // The primary says that it owns them before its log has told the end.
+        // The primary claims the slots before its log announces the end.
         let claimed = if has_taken { SlotSet::of([2..=5, 100..=100]) } else { SlotSet::of([100..=100]) };
         replica.take_claim(primary, 9, &claimed);
         replica.settle();

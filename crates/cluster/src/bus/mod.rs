@@ -1,4 +1,4 @@
-//! The bus: what a node does with what it hears, is told and measures.
+//! The bus: a node's reaction to packets, orders and time.
 //!
 //! ```text
 //! tick(now), link_accepted, link_connected, link_lost, received(bytes)    orders: add_slots, meet, failover ...
@@ -8,9 +8,9 @@
 //!          effects: save, connect, send, close, follow, lead, lose slots, deliver a message, log ...
 //! ```
 //!
-//! The driver gives the time with each input, carries out the effects in their order after each input, and calls
-//! [`Bus::tick`] each [`TICK`]. What one input changes is settled at its end: the cluster's state is judged again, the
-//! file is saved before anything is sent, others are told.
+//! The driver passes the time with each input, carries out the effects in their order after each input, and calls
+//! [`Bus::tick`] each [`TICK`]. Each input ends with the work that its changes require: the cluster's state is decided
+//! again, the file is saved before anything is sent, other nodes are informed.
 
 #[cfg(feature = "fuzzing")]
 mod bus_fuzz;

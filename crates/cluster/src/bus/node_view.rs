@@ -1,4 +1,4 @@
-//! A view of a node at one moment, which never changes: others read it without waiting for the node.
+//! An immutable view of a node at one moment: other threads read it without waiting for the node.
 
 use super::cluster_bus::Bus;
 use super::model::message_counters::Counters;
@@ -10,7 +10,7 @@ use crate::node::{Flags, Node};
 use crate::node_table::NodeTable;
 use crate::packet::{MessageType, Published};
 
-/// A node as it was at a moment. Nodes that do not change are shared by views.
+/// A node at one moment. Views share nodes that do not change.
 #[derive(Clone, Debug)]
 pub struct NodeView {
     nodes: NodeTable,
@@ -26,22 +26,22 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// All nodes that are known.
+    /// Returns all known nodes.
     pub fn nodes(&self) -> &NodeTable {
         &self.nodes
     }
 
-    /// All links whose other end is known.
+    /// Returns all links whose other end is known.
     pub fn links(&self) -> &[LinkInfo] {
         &self.links
     }
 
-    /// Migrations that go on, and those that ended lately.
+    /// Returns migrations that are in progress, and those that ended lately.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// Returns how much was said and heard, with what clients have `published` by now.
+    /// Returns how much was sent and received, with the messages that clients have `published` by now.
     pub fn counters(&self, published: Published) -> Counters {
         let mut counters = self.counters;
         let shard = self.nodes.myself().shard_id;
@@ -56,22 +56,22 @@ impl NodeView {
         counters
     }
 
-    /// The greatest epoch that was seen.
+    /// Returns the greatest epoch that was seen.
     pub fn current_epoch(&self) -> u64 {
         self.current_epoch
     }
 
-    /// Whether the cluster serves.
+    /// Returns whether the cluster serves.
     pub fn is_up(&self) -> bool {
         self.is_up
     }
 
-    /// How many primaries have slots.
+    /// Returns how many primaries have slots.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns how many nodes say that one has failed, and said so lately.
+    /// Returns how many nodes have reported lately that a node has failed.
     pub fn failure_reports(&self, node: &Node) -> usize {
         let oldest = self.now - self.node_timeout.saturating_mul(2);
         node.failure_reports.values().filter(|reported| **reported > oldest).count()
@@ -86,7 +86,7 @@ impl NodeView {
 }
 
 impl Bus {
-    /// Returns the node as it is now.
+    /// Returns a view of the node's present state.
     pub fn view(&self) -> NodeView {
         NodeView {
             nodes: self.nodes.clone(),

@@ -1,26 +1,27 @@
-//! Slots that move, as a snapshot for a replica has them: `slot<node,` for one that comes from a node, and `slot>node,`
-//! for one that goes there.
+//! Moving slots as a snapshot for a replica has them: `slot<node,` for one that comes from a node, and `slot>node,` for
+//! one that goes there.
 
 use super::cluster_bus::Bus;
 use crate::SLOTS;
 use crate::node::Node;
 use crate::node_id::NodeId;
 
-/// A text that is no list of open slots.
+/// Error: the text is no list of open slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOpenSlots;
 
 impl Bus {
-    /// All of them; empty if none moves.
+    /// Returns all open slots; empty if none moves.
     pub fn open_slots(&self) -> String {
         let importing = self.nodes.importing.iter().map(|(slot, node)| format!("{slot}<{node},"));
         importing.chain(self.nodes.migrating.iter().map(|(slot, node)| format!("{slot}>{node},"))).collect()
     }
 
-    /// This node follows one that has these. A node that is not known yet is from now on; others will tell where it is.
+    /// Takes the open slots of the primary that this node follows. An unknown node is added; other nodes will announce
+    /// its address.
     ///
     /// # Errors
-    /// It is no such list: nothing has changed.
+    /// Returns [`BadOpenSlots`] if the text is no such list: nothing has changed.
     pub fn take_open_slots(&mut self, text: &[u8], now: crate::Millis) -> Result<(), BadOpenSlots> {
         self.now = now;
         let open = parse(text).ok_or(BadOpenSlots)?;
@@ -68,7 +69,7 @@ mod tests {
         let mut replica = bus();
         assert_eq!(replica.take_open_slots(text.as_bytes(), 5), Ok(()));
         assert_eq!(replica.open_slots(), text);
-        // Also a node that nothing else is known of is there after a start.
+        // A node of which only the name is known is also present after a restart.
         let again = Bus::load(&replica.conf(), Address::default(), replica.settings, fastrand::Rng::with_seed(1), 6);
         assert!(again.is_ok_and(|again| again.open_slots() == text));
     }

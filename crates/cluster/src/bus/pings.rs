@@ -1,4 +1,4 @@
-//! Pings and pongs: this node is there, and that is what it knows of some others.
+//! Pings and pongs: this node is alive, and shares its knowledge of some others.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
@@ -7,7 +7,7 @@ use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 use crate::packet::{Body, Extension, GossipEntry, MessageFlags, MessageType, encode};
 
-/// Of so many others each ping tells at least, if there are as many.
+/// Least number of other nodes in a ping, if there are as many.
 const LEAST_ENTRIES: usize = 3;
 
 impl Bus {
@@ -42,7 +42,7 @@ impl Bus {
         self.log(Level::Debug, format!("Sending {message} packet to node {id} ({name}) on {way} link"));
     }
 
-    /// Some nodes that happen to be next to each other in the table, and all that are suspected.
+    /// Returns some nodes that happen to be next to each other in the table, and all that are suspected.
     fn gossip_for(&mut self, to: Option<NodeId>) -> Vec<GossipEntry> {
         let known = self.nodes.len();
         let wanted = (known * self.settings.gossip_perc / 100).max(LEAST_ENTRIES).min(known.saturating_sub(2));
@@ -107,12 +107,12 @@ impl Bus {
         extensions
     }
 
-    /// Tells all others at once what has changed here.
+    /// Sends a pong with this node's changes to all others at once.
     pub(super) fn broadcast_pong(&mut self) {
         self.send_pongs(|_| true);
     }
 
-    /// Tells the replicas of this node, or of its primary.
+    /// Sends a pong to the replicas of this node, or of its primary.
     pub(super) fn pong_to_shard(&mut self) {
         let myself = self.nodes.myself();
         let (id, primary) = (Some(myself.id), myself.primary);
@@ -127,7 +127,7 @@ impl Bus {
         links.into_iter().for_each(|link| self.send_ping(link, MessageType::Pong));
     }
 
-    /// The first packet on a link that this node has made. An earlier ping that was not answered still counts.
+    /// Sends the first packet on a link that this node has made. An earlier ping without an answer still counts.
     pub(super) fn greet(&mut self, link: LinkId) {
         let Some(node) = self.links.get(link).and_then(|link| link.node).and_then(|id| self.nodes.get(&id)) else {
             return;

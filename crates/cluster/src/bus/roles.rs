@@ -1,4 +1,4 @@
-//! Primaries become replicas, replicas become primaries.
+//! Changes of role: primaries become replicas, replicas become primaries.
 
 use super::cluster_bus::Bus;
 use super::coming_slots::ComingSlots;
@@ -8,7 +8,7 @@ use crate::node::Flags;
 use crate::node_id::NodeId;
 
 impl Bus {
-    /// A node that was a replica is a primary.
+    /// Makes a replica a primary.
     pub(super) fn set_as_primary(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id).filter(|node| !node.is_primary()) else {
             return;
@@ -36,7 +36,7 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// This node, which owns nothing, is a replica of another one from now on.
+    /// Makes this node, which owns no slot, a replica of another one.
     pub(super) fn become_replica_of(&mut self, primary: NodeId, close_slots: bool, needs_full_sync: bool) {
         // A replica that wins by an earlier vote has an earlier epoch than this node when it leads again.
         self.voted_for_replica = None;
@@ -65,7 +65,7 @@ impl Bus {
         self.todo.save(false);
     }
 
-    /// Replication goes to where the primary is now.
+    /// Makes replication follow the primary at its present address.
     pub(super) fn follow(&mut self, primary: NodeId, needs_full_sync: bool) {
         if let Some(node) = self.nodes.get(&primary) {
             let address = &node.address;
@@ -75,13 +75,13 @@ impl Bus {
         }
     }
 
-    /// Replication follows the primary of an [`Effect::Follow`].
+    /// Records that replication follows the primary of an [`Effect::Follow`].
     pub fn followed(&mut self) {
         self.follows = self.follows.saturating_sub(1);
         self.look_again();
     }
 
-    /// A node belongs to a shard. A replica's is that of its primary, whatever it says itself.
+    /// Records a node's shard. A replica belongs to its primary's shard, whatever it announces.
     pub(super) fn update_shard_id(&mut self, id: NodeId, shard_id: NodeId) {
         let Some(node) = self.nodes.get(&id) else {
             return;
@@ -108,13 +108,13 @@ impl Bus {
         }
     }
 
-    /// Whether two nodes are in one shard.
+    /// Returns whether two nodes are in one shard.
     pub(super) fn are_in_same_shard(&self, one: NodeId, other: NodeId) -> bool {
         let shard = |id: NodeId| self.nodes.get(&id).map(|node| node.shard_id);
         shard(one) == shard(other)
     }
 
-    /// No manual failover goes on. If this primary had paused for one, it goes on whatever came of it.
+    /// Ends any manual failover. A primary that had paused for one resumes writes.
     pub(super) fn reset_manual_failover(&mut self) {
         if self.manual.replica.is_some() {
             self.effects.push(Effect::Unpause);
@@ -122,17 +122,17 @@ impl Bus {
         self.manual = ManualFailover::default();
     }
 
-    /// What a node is called in the log.
+    /// Returns a node's name in the log.
     pub(super) fn human_name(&self, id: NodeId) -> String {
         self.nodes.get(&id).map(|node| node.human_name(self.settings.tls_cluster)).unwrap_or_default()
     }
 
-    /// How the log names this node in its shard.
+    /// Returns this node's name, with its shard, in the log.
     pub fn own_name_in_shard(&self) -> String {
         self.named_in_shard(self.nodes.my_id())
     }
 
-    /// How the log names a node in its shard.
+    /// Returns a node's name, with its shard, in the log.
     pub(super) fn named_in_shard(&self, id: NodeId) -> String {
         let shard = self.nodes.get(&id).map(|node| node.shard_id.to_string()).unwrap_or_default();
         format!("{id} ({}) in shard {shard}", self.human_name(id))
@@ -146,7 +146,7 @@ mod tests {
     use crate::bus::model::bus_settings::Facts;
     use crate::bus::test_bus::{add_primary, bus};
 
-    /// Its files hold the data of the primary that it had before.
+    /// The replica's files hold the data of its former primary.
     #[test]
     fn a_replica_that_starts_before_its_first_synchronization_never_stands() {
         let mut bus = bus();

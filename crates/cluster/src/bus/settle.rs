@@ -1,11 +1,11 @@
-//! What is done once at the end of each input, however often it was asked for.
+//! Work at the end of each input, done once however often it was requested.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Effect;
 use super::model::todo::Todo;
 
 impl Bus {
-    /// Ends an input. What is done here may ask for more; that is done, too.
+    /// Ends an input. This work may request more, which is done, too.
     pub(super) fn settle(&mut self) {
         for _ in 0..3 {
             let todo = std::mem::take(&mut self.todo);
@@ -40,7 +40,7 @@ impl Bus {
         }
         if !todo.lost_slots.is_empty() {
             self.removals += 1;
-            // Clients are sent to the new owner before a key goes.
+            // Clients are sent to the new owner before a key is removed.
             self.effects.push(Effect::LoseSlots(todo.lost_slots));
         }
         if todo.save {
@@ -48,7 +48,7 @@ impl Bus {
         }
     }
 
-    /// Whatever waits to be carried out comes after the file, which then says all that was known before it.
+    /// Saves the file before all effects that wait: it then has everything that was known before them.
     pub(super) fn save(&mut self, durable: bool, asked_for: bool) {
         match self.effects.first_mut() {
             Some(Effect::Save { is_durable, is_asked_for }) => {

@@ -1,15 +1,15 @@
 //! A node that stood still for a node timeout or longer, stopped or starved: others may have replaced it meanwhile.
 //!
 //! ```text
-//!   serves -- stood still --> serves nothing, asks all on new links -- most voters have answered, and a primary has
-//!     ^                                                                waited as one that was cut off does --+
-//!     +------------------------------------------------------------------------------------------------------+
+//!   serves -- stood still --> serves nothing, pings all on new links -- most voters have answered, and a primary has
+//!     ^                                                               waited as one that was cut off does --+
+//!     +-----------------------------------------------------------------------------------------------------+
 //! ```
 //!
-//! Packets that lie in the old links are taken, as they may tell of a successor, but are no answers: they may have been
-//! sent before the node stopped. Slots that were granted to it are not taken any more. Slots that it took so shortly
-//! before that nobody can have heard of it, with an epoch that nobody agreed to, are not claimed yet: such an epoch
-//! would win back all slots that a successor got by votes.
+//! Packets that wait in the old links are taken, as they may announce a successor, but are no answers: they may have
+//! been sent before the node stopped. Slots that were granted to the node are not taken any more. Slots that it took so
+//! shortly before that no node can have learned of it, with an epoch that no election agreed to, are not claimed yet:
+//! such an epoch would win back all slots that a successor got by votes.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
@@ -19,23 +19,23 @@ use crate::node::Node;
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 
-/// A takeover is said to others for so many ticks: its packets have left within them.
+/// Ticks after which a takeover is known to others: its packets have left within them.
 const TICKS_UNTIL_SAID: u64 = 2;
-/// Threads may be late by less than this on a machine that has much to do.
+/// Least lease: threads of a busy machine are delayed by less.
 const LEAST_LEASE: Millis = 1000;
 
-/// Slots that this node took, of which others may not have heard.
+/// Slots that this node took, without others having learned of it for certain.
 #[derive(Clone, Debug)]
 pub(super) struct UnsaidTakeover {
     slots: SlotSet,
-    /// The epoch that this node had before.
+    /// Epoch of this node before the takeover.
     epoch: u64,
-    /// The tick before it.
+    /// Tick before the takeover.
     tick: u64,
 }
 
 impl Bus {
-    /// This node did nothing for a node timeout or longer.
+    /// Records that this node did nothing for a node timeout or longer.
     pub fn stood_still(&mut self, now: Millis) {
         self.now = now;
         let text = "This node stood still for longer than the node timeout: it serves nothing until most primaries \
@@ -46,7 +46,7 @@ impl Bus {
         for link in self.nodes.iter().filter_map(|node| node.link).collect::<Vec<_>>() {
             self.close_link(link);
         }
-        // The silence was this node's.
+        // The silence was this node's own.
         self.nodes.iter_mut().for_each(|node| node.ping_sent = 0);
         self.take_granted_slots();
         self.todo.slot_map_changed();
@@ -54,40 +54,40 @@ impl Bus {
         self.settle();
     }
 
-    /// Whether the node has stood still, and most voters have not answered since.
+    /// Returns whether the node has stood still, and most voters have not answered since.
     pub(super) fn is_resuming(&self) -> bool {
         self.health.unheard.is_some()
     }
 
-    /// Whether others may have taken this node's place without its knowing.
+    /// Returns whether others may have taken this node's place without its knowledge.
     pub(super) fn may_be_replaced(&self) -> bool {
         let is_down = !self.health.is_up && self.health.down_reason != Some(DownReason::NotFullCoverage);
         self.is_resuming() || is_down
     }
 
-    /// Returns for how long this node's slot map holds if it does nothing from now on: no replica replaces it sooner.
-    /// None if no replica can without its vote.
+    /// Returns for how long this node's slot map stays valid if the node does nothing from now on: no replica replaces
+    /// it sooner. None if no replica can without its vote.
     pub fn map_lease(&self) -> Option<Millis> {
         let myself = self.nodes.myself();
         let decides_alone = myself.has_vote() && self.nodes.iter().all(|node| node.is_myself() || !node.has_vote());
         (!decides_alone).then(|| self.settings.node_timeout.max(LEAST_LEASE))
     }
 
-    /// A node has answered on a link that was made since this one stood still.
+    /// Records an answer on a link that was made since this node stood still.
     pub(super) fn has_answered(&mut self, id: NodeId) {
         if self.health.unheard.as_mut().is_some_and(|unheard| unheard.remove(&id)) {
             self.todo.update_state();
         }
     }
 
-    /// Most voters have answered, and a replica that has their votes has had the time to say so.
+    /// Resumes: most voters have answered, and a replica with their votes has had the time to announce it.
     pub(super) fn resume(&mut self) {
         if self.health.unheard.take().is_some() && self.unsaid.take().is_some() {
             self.todo.broadcast();
         }
     }
 
-    /// This node has taken slots by an epoch that nobody agreed to.
+    /// Records that this node has taken slots by an epoch that no election agreed to.
     pub(super) fn note_unsaid(&mut self, slots: &SlotSet, epoch: u64) {
         let earlier = self.unsaid.take();
         self.unsaid = Some(UnsaidTakeover {
@@ -104,12 +104,12 @@ impl Bus {
         }
     }
 
-    /// The takeover that is not claimed, as this node has stood still since.
+    /// Returns the takeover that is not claimed, as this node has stood still since.
     fn withheld(&self) -> Option<&UnsaidTakeover> {
         self.unsaid.as_ref().filter(|_| self.is_resuming())
     }
 
-    /// The epoch and the slots that this node tells the others of a primary: of itself, or of its own.
+    /// Returns the epoch and the slots that this node announces for a primary: itself, or its own primary.
     pub(super) fn told_claim(&self, owner: &Node) -> (u64, SlotSet) {
         match self.withheld().filter(|_| owner.is_myself()) {
             Some(unsaid) => (unsaid.epoch, owner.slots.without(&unsaid.slots)),
@@ -117,7 +117,7 @@ impl Bus {
         }
     }
 
-    /// The epoch by which a slot is its owner's.
+    /// Returns the epoch by which the owner of a slot owns it.
     pub(super) fn epoch_of_slot(&self, slot: u16) -> Option<u64> {
         let owner = self.nodes.owner_node(slot)?;
         let withheld = self.withheld().filter(|unsaid| owner.is_myself() && !unsaid.slots.contains(slot));
@@ -133,7 +133,7 @@ mod tests {
     use crate::link_id::LinkId;
     use crate::packet::{Body, Header, MessageType, decode, encode};
 
-    /// This node has slots 0 to 9; three others have one each.
+    /// Returns a node with slots 0 to 9, and three others that have one each.
     fn node() -> (Bus, Vec<NodeId>) {
         let mut bus = bus();
         bus.settings.require_full_coverage = false;
@@ -155,7 +155,7 @@ mod tests {
         (bus, others)
     }
 
-    /// A new link to each node stands, and the first `answering` answer on it.
+    /// Makes a new link to each node, and the first `answering` nodes answer on it.
     fn answered(bus: &mut Bus, others: &[NodeId], answering: usize, now: Millis) {
         for (number, other) in others.iter().enumerate() {
             let link = bus.nodes.get(other).and_then(|node| node.link).expect("it is made again");
@@ -210,7 +210,7 @@ mod tests {
         sent.map(|header| (header.config_epoch, header.slots)).collect()
     }
 
-    /// It took slot 10, and stood still before anybody heard of it. A replica has its place by votes meanwhile.
+    /// The node took slot 10, and stood still before another learned of it. A replica got its place by votes meanwhile.
     #[test]
     fn slots_that_were_taken_before_it_stood_still_win_nothing_back() {
         for was_said in [false, true] {

@@ -5,7 +5,7 @@ use super::model::bus_settings::Settings;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
 
-/// A node that knows nobody.
+/// Creates a node that knows no other.
 pub(crate) fn bus() -> Bus {
     let address = Address { tcp_port: 6379, bus_port: 16379, ..Address::default() };
     let mut bus = Bus::new(address, Settings::default(), fastrand::Rng::with_seed(1), 1);
@@ -13,7 +13,7 @@ pub(crate) fn bus() -> Bus {
     bus
 }
 
-/// Lets it know another primary.
+/// Adds another primary to the node's table.
 pub(crate) fn add_primary(bus: &mut Bus) -> NodeId {
     let (id, shard_id) = (NodeId::random(&mut bus.random), NodeId::random(&mut bus.random));
     let mut node = Node::new(id, shard_id, Flags::PRIMARY, 1);

@@ -1,18 +1,18 @@
-//! What a fuzzer calls.
+//! Entry point for a fuzzer.
 
 use super::{Conf, read, write};
 
-/// A file: must not panic; what is accepted is written so that it is read again as the same.
+/// Reads a file: this must not panic, and an accepted file is written so that it is read as the same.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if one of these fails.
 pub fn fuzz(data: &[u8]) {
     let random = || fastrand::Rng::with_seed(1);
     let Ok(conf) = read(data, false, &mut random(), 1) else {
         return;
     };
     let text = written(&conf);
-    // A handshake is not written, though others may name it.
+    // A handshake is not written, though other nodes may name it.
     if conf.nodes.iter().any(|node| node.is_in_handshake()) {
         return;
     }

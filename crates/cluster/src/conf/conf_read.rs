@@ -1,5 +1,5 @@
-//! Reads `nodes.conf`. What is not as it should be is an error, never a guess: a node that starts with a wrong idea of
-//! its cluster is worse than one that does not start.
+//! Reads `nodes.conf`. An invalid line is an error, and its meaning is never guessed: a node that starts with a wrong
+//! view of its cluster is worse than one that does not start.
 
 use super::conf_write::FLAG_NAMES;
 use crate::node::{Address, Flags, Node};
@@ -9,27 +9,27 @@ use crate::{Millis, SLOTS};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What a file says.
+/// Contents of a file.
 #[derive(Debug)]
 pub struct Conf {
-    /// The nodes, this one among them.
+    /// Nodes, this one among them.
     pub nodes: NodeTable,
-    /// The greatest epoch that was seen.
+    /// Greatest epoch that was seen.
     pub current_epoch: u64,
-    /// The epoch of the last vote.
+    /// Epoch of this node's last vote.
     pub last_vote_epoch: u64,
-    /// This node, a replica, has nothing of its primary's data, whatever its own files hold.
+    /// Whether this node, a replica, has no data of its primary, whatever its own files hold.
     pub is_unsynchronized: bool,
-    /// The last time at which another node had answered this one.
+    /// Time of another node's last answer.
     pub last_heard: Millis,
 }
 
-/// A file that is not as it should be.
+/// Error of an invalid file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfError {
-    /// The line that is wrong; empty where a line is missing.
+    /// Invalid line; empty where a line is missing.
     pub line: String,
-    /// What is wrong.
+    /// Reason.
     pub reason: &'static str,
 }
 
@@ -43,10 +43,10 @@ impl std::error::Error for ConfError {}
 
 type Parsed<T> = Result<T, &'static str>;
 
-/// Reads a file. `tls_cluster` says which port a file of old means; shard names that it does not say are drawn.
+/// Reads a file. `tls_cluster`: selects the kind of port that an old file has; missing shard names are drawn.
 ///
 /// # Errors
-/// The first line that is not as it should be.
+/// Returns the first invalid line.
 pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Millis) -> Result<Conf, ConfError> {
     let text = String::from_utf8_lossy(text);
     let mut reader =
@@ -83,7 +83,7 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, is_unsynchronized, last_heard })
 }
 
-/// The current epoch, that of the last vote, and whether the node is not synchronized.
+/// Current epoch, epoch of the last vote, and whether the node is not synchronized.
 type Vars = [u64; 3];
 
 fn vars(words: &[&str], said: &mut Vars) -> Parsed<()> {
@@ -113,7 +113,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A node's line, but for what names other nodes.
+    /// Reads a node's line, without the words that name other nodes.
     fn node(&mut self, words: &[&str]) -> Parsed<()> {
         if words.len() < 8 {
             return Err("a line is too short");
@@ -169,7 +169,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Where a node is, which may be named before its line comes.
+    /// Returns a node's index, and adds a node that is named before its line.
     fn position(&mut self, id: NodeId, shard_id: NodeId) -> usize {
         self.nodes.iter().position(|node| node.id == id).unwrap_or_else(|| {
             self.nodes.push(Node::new(id, shard_id, 0, self.now));
@@ -178,7 +178,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a line says of other nodes and of slots: all nodes are there now.
+/// Reads the words that name other nodes and slots, once all nodes are present.
 fn links(nodes: &mut NodeTable, words: &[&str]) -> Parsed<()> {
     let id = NodeId::parse(words[0].as_bytes()).ok_or("a name is none")?;
     if let Some(primary) = NodeId::parse(words[3].as_bytes()) {
@@ -200,7 +200,7 @@ fn links(nodes: &mut NodeTable, words: &[&str]) -> Parsed<()> {
     Ok(())
 }
 
-/// A replica belongs to its primary's shard, whatever the file says.
+/// Puts each replica into its primary's shard, whatever the file has.
 fn gather_shards(nodes: &mut NodeTable) {
     let replicas: Vec<(NodeId, NodeId)> = nodes
         .iter()
@@ -219,7 +219,7 @@ fn slot(text: &str) -> Parsed<u16> {
     text.parse().ok().filter(|slot| usize::from(*slot) < SLOTS).ok_or("a slot that is none")
 }
 
-/// `[slot->-id]` or `[slot-<-id]`: the slot, whether it goes away, and the other node.
+/// Reads `[slot->-id]` or `[slot-<-id]`: the slot, whether it goes away, and the other node.
 fn moving_slot(word: &str) -> Parsed<Option<(u16, bool, NodeId)>> {
     let Some(rest) = word.strip_prefix('[') else {
         return Ok(None);
@@ -253,7 +253,7 @@ fn flags(word: &str) -> Parsed<Flags> {
     Ok(flags)
 }
 
-/// `ip:port@bus port,hostname,name=value,...`: the address, and the shard's name if it is there.
+/// Reads `ip:port@bus port,hostname,name=value,...`: the address, and the shard's name if there is one.
 fn address(word: &str, tls_cluster: bool) -> Parsed<(Address, Option<NodeId>)> {
     let mut parts = word.split(',');
     let place = parts.next().unwrap_or_default();
@@ -305,7 +305,7 @@ fn numeric<T: std::str::FromStr>(text: &str) -> Parsed<String> {
     is_address.then(|| text.to_string()).ok_or("an address that is none")
 }
 
-/// Characters that mean nothing in the file.
+/// Returns whether a character has no meaning in the file.
 pub(crate) fn is_plain(byte: u8) -> bool {
     byte > b',' && byte != 0x7f && !b";<=>?@[]^{|}~\\".contains(&byte)
 }

@@ -1,24 +1,24 @@
-//! Lines that say what is known of nodes.
+//! Lines that describe nodes.
 
 use crate::node::{Flags, Node};
 use crate::node_table::NodeTable;
 use std::fmt::Write;
 
-/// Who reads a line.
+/// Reader of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineFor {
-    /// This node, when it starts again: only slots that their owner does not claim any more are left out.
+    /// This node, when it starts again: slots that their owner does not claim any more are left out.
     File,
     /// A client.
     Client {
-        /// It came with TLS.
+        /// Whether the client's connection uses TLS.
         tls: bool,
-        /// It came over IPv6.
+        /// Whether the client's connection uses IPv6.
         ipv6: bool,
     },
 }
 
-/// What flags are called, in their order.
+/// Names of flags, in their order.
 pub(super) const FLAG_NAMES: [(u16, &str); 8] = [
     (Flags::MYSELF, "myself"),
     (Flags::PRIMARY, "master"),
@@ -30,7 +30,7 @@ pub(super) const FLAG_NAMES: [(u16, &str); 8] = [
     (Flags::NOFAILOVER, "nofailover"),
 ];
 
-/// The whole file. Real servers pass over a variable that they do not know.
+/// Returns the whole file. Real servers ignore an unknown variable.
 pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, is_unsynchronized: bool) -> String {
     let mut text = String::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
@@ -42,7 +42,7 @@ pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, is_uns
     text
 }
 
-/// A node's line, without its end.
+/// Writes a node's line, without its end.
 pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: LineFor) {
     let (ip, port) = place(node, reader);
     let address = &node.address;
@@ -65,8 +65,8 @@ pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: Line
     let epoch = nodes.epoch_of(node);
     let link = if node.is_linked() || node.is_myself() { "connected" } else { "disconnected" };
     let _ = write!(text, " {} {} {epoch} {link}", node.ping_sent, node.pong_received);
-    // A node that starts again takes what its file says for claims: a slot that its owner has given away would be kept
-    // from the new one.
+    // A node that starts again takes its file's slots for claims: a slot that its owner has given away would be
+    // withheld from the new owner.
     let slots = match reader {
         LineFor::File if !node.is_myself() => nodes.claimed_slots(node),
         _ => node.slots.clone(),
@@ -82,7 +82,7 @@ pub fn node_line(text: &mut String, nodes: &NodeTable, node: &Node, reader: Line
     }
 }
 
-/// Address and port as the reader is told them.
+/// Returns the address and port that the reader sees.
 fn place(node: &Node, reader: LineFor) -> (&str, u16) {
     let address = &node.address;
     let first = |special: u16, usual: u16| if special != 0 { special } else { usual };
@@ -118,7 +118,7 @@ fn named_values(text: &mut String, node: &Node) {
     value("shard-id", &node.shard_id, true);
 }
 
-/// The names of flags, with commas between.
+/// Writes the names of flags, separated by commas.
 pub(crate) fn flag_names(text: &mut String, flags: Flags) {
     let start = text.len();
     for (flag, name) in FLAG_NAMES {

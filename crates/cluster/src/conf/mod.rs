@@ -1,4 +1,4 @@
-//! `nodes.conf`: what a node knows of its cluster, a line for each node and one for the epochs.
+//! `nodes.conf`: a node's knowledge of its cluster, a line for each node and one for the epochs.
 //!
 //! ```text
 //! <id> <ip>:<port>@<bus port>,<hostname>[,<name>=<value>]* <flags> <primary or -> <ping sent> <pong received>
@@ -6,7 +6,7 @@
 //! vars currentEpoch <epoch> lastVoteEpoch <epoch> [unsynchronized 1]
 //! ```
 //!
-//! CLUSTER NODES answers the same lines, as clients see them.
+//! CLUSTER NODES returns the same lines, as clients see them.
 
 #[cfg(feature = "fuzzing")]
 mod conf_fuzz;

@@ -1,4 +1,4 @@
-//! One migration as one end of it knows it.
+//! One migration from the view of one end.
 
 use super::slot_ranges::SlotRanges;
 use crate::Millis;
@@ -6,15 +6,15 @@ use crate::link_id::LinkId;
 use crate::node_id::{NAME_LEN, NodeId};
 use std::fmt;
 
-/// An end of a job that is not known.
+/// Unknown end of a job.
 pub(super) const UNKNOWN: NodeId = NodeId([b'0'; NAME_LEN]);
 
-/// The name of a job, which both ends and their replicas know it by.
+/// Name of a job at both ends and their replicas.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName(pub [u8; NAME_LEN]);
 
 impl JobName {
-    /// The name that this text is; None where it is not as long as a name.
+    /// Reads a name; None if the text's length differs from a name's.
     pub fn parse(text: &[u8]) -> Option<JobName> {
         text.try_into().ok().map(JobName)
     }
@@ -32,24 +32,24 @@ impl fmt::Debug for JobName {
     }
 }
 
-/// How far a job is. Both ends can be in one of the last three.
+/// Progress of a job. Both ends can have one of the last three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// Target: the source has not said yet that it knows of the job.
+    /// Target: the source has not confirmed yet that it knows the job.
     WaitingForAck,
-    /// Target: keys come.
+    /// Target: keys arrive.
     ReceivingSnapshot,
-    /// Target: changes come; the source is to pause.
+    /// Target: changes arrive; the source is to pause.
     WaitingForPaused,
-    /// Target: it has everything, and may not take the slots yet.
+    /// Target: all data has arrived, but the slots are not granted yet.
     FailoverRequested,
     /// Target: it may take the slots.
     TakeoverGranted,
-    /// Target: keys that came in vain are removed.
+    /// Target: keys of the failed import are removed.
     CleaningUp,
-    /// A replica of the target, or a target that became one: its primary tells the end.
+    /// A replica of the target, or a target that became one: its primary announces the end.
     OccurringOnPrimary,
-    /// Source: a connection to the target is asked for.
+    /// Source: a connection to the target is requested.
     Connecting,
     /// Source: the target has not answered AUTH.
     ReadingAuth,
@@ -57,26 +57,26 @@ pub enum JobState {
     ReadingEstablish,
     /// Source: a snapshot is to begin.
     WaitingToSnapshot,
-    /// Source: keys go.
+    /// Source: keys are sent.
     Snapshotting,
-    /// Source: changes go.
+    /// Source: changes are sent.
     Replicating,
-    /// Source: too much is unsent for a pause.
+    /// Source: too many bytes are unsent for a pause.
     WaitingToPause,
-    /// Source: nothing is written.
+    /// Source: no client writes.
     Paused,
     /// Source: the target may take the slots.
     FailoverGranted,
-    /// The target has the slots.
+    /// The target owns the slots.
     Success,
-    /// An operator ended it.
+    /// An operator cancelled the job.
     Cancelled,
-    /// It ended otherwise.
+    /// The job failed.
     Failed,
 }
 
 impl JobState {
-    /// As clients are shown it.
+    /// Returns the state's name for clients.
     pub fn as_str(self) -> &'static str {
         match self {
             JobState::WaitingForAck => "waiting-for-ack",
@@ -100,22 +100,22 @@ impl JobState {
         }
     }
 
-    /// Nothing is to be done any more.
+    /// Returns whether the job has ended.
     pub fn is_finished(self) -> bool {
         matches!(self, JobState::Success | JobState::Cancelled | JobState::Failed)
     }
 
-    /// Slots are still to move.
+    /// Returns whether slots are still to move.
     pub fn is_in_progress(self) -> bool {
         !self.is_finished() && self != JobState::CleaningUp
     }
 
-    /// Source: the target has answered all orders, and says words from now on.
+    /// Returns whether the target has answered all orders of this source, and sends words from now on.
     pub fn has_answer(self) -> bool {
         !matches!(self, JobState::Connecting | JobState::ReadingAuth | JobState::ReadingEstablish)
     }
 
-    /// The other end is told now and then that this one is there.
+    /// Returns whether the other end is to get an ACK now and then.
     pub(super) fn sends_acks(self) -> bool {
         !self.is_finished()
             && !matches!(
@@ -132,56 +132,56 @@ impl JobState {
     }
 }
 
-/// A job. It stays in the list for a while when it is finished.
+/// A job, which stays in the list for a while after its end.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its name.
+    /// Name of the job.
     pub name: JobName,
-    /// Its number among all of this node, from 1.
+    /// Number of the job among all of this node, from 1.
     pub(super) number: u64,
-    /// This end is the target, or follows it.
+    /// Whether this end is the target, or follows it.
     pub is_import: bool,
-    /// What moves.
+    /// Slots that move.
     pub slots: SlotRanges,
-    /// Where to.
+    /// Node to which they move.
     pub target: NodeId,
-    /// Where from. Not known where the job is only tracked.
+    /// Node from which they come. Unknown if the job is only tracked.
     pub source: NodeId,
-    /// The job is another server's, or was one's before a restart: this one only knows of it.
+    /// Whether the job is another server's, or was one's before a restart: this server only tracks it.
     pub is_tracked: bool,
-    /// When it began.
+    /// Time of the job's beginning.
     pub created: Millis,
-    /// When its state changed last.
+    /// Time of the last change of state.
     pub updated: Millis,
-    /// When the other end acknowledged it last.
+    /// Time of the other end's last ACK.
     pub acked: Millis,
-    /// How far it is.
+    /// State of the job.
     pub state: JobState,
-    /// Why it ended as it did.
+    /// Reason for the job's end.
     pub message: Option<String>,
-    /// Source: bytes that wait to be sent.
+    /// Source: bytes not yet sent.
     pub unsent: u64,
-    /// When anything came from the other end.
+    /// Time at which bytes arrived from the other end.
     pub(super) heard: Millis,
-    /// When the other end was acknowledged last.
+    /// Time of the last ACK to the other end.
     pub(super) ack_sent: Millis,
-    /// What it becomes when its keys are removed.
+    /// State after the job's keys are removed.
     pub(super) after_cleanup: JobState,
-    /// Source: writes are held back until then.
+    /// Source: time until which writes are held back.
     pub(super) paused_until: Option<Millis>,
-    /// Source: the target was told so.
+    /// Source: whether the target was informed of the pause.
     pub(super) told_paused: bool,
-    /// Source: the target was told that it may not take the slots any more.
+    /// Source: whether the grant to the target was withdrawn.
     pub(super) is_cancelled: bool,
-    /// Source: where the target was asked whether it has taken the slots.
+    /// Source: link on which the target was asked whether it has taken the slots.
     pub(super) asked_on: Option<LinkId>,
-    /// Target: when this node took the slots, as long as their source may claim them still.
+    /// Target: time at which this node took the slots, as long as their source may still claim them.
     pub(super) taken: Option<Millis>,
-    /// Target: the epoch with which the source was heard first without the slots that this node took.
+    /// Target: epoch with which the source first announced its slots without those that this node took.
     pub(super) known_since: Option<u64>,
-    /// There is a connection to the other end.
+    /// Whether there is a connection to the other end.
     pub(super) is_linked: bool,
-    /// How the log calls it.
+    /// Description of the job in the log.
     pub(super) description: String,
 }
 
@@ -215,7 +215,7 @@ impl Job {
         }
     }
 
-    /// As the log calls it. `other`: the other end's name, and what people call it.
+    /// Sets the job's description in the log. `other`: the other end's name, and its human name.
     pub(super) fn describe(&mut self, other: Option<(NodeId, &str)>) {
         let (operation, role) = if self.is_import { ("import", "source_node") } else { ("export", "target_node") };
         let id = other.map_or_else(|| "unknown".to_owned(), |(id, _)| id.to_string());

@@ -1,84 +1,83 @@
-//! What is to be done for migrations of slots.
+//! Effects of migrations of slots.
 
 use super::job::JobName;
 use super::slot_ranges::SlotRanges;
 use crate::Millis;
 use crate::slot_set::SlotSet;
 
-/// Something to be done, in the order given.
+/// Effects to carry out, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MigrationEffect {
-    /// Source: a connection to the target. `migration_connected` or `migration_lost` tells what became of it.
+    /// Source: connects to the target. `migration_connected` or `migration_lost` reports the result.
     Connect {
-        /// Of which job.
+        /// Job of the connection.
         job: JobName,
         /// Numeric address.
         ip: String,
-        /// The port for clients, with TLS if replication has it.
+        /// Port for clients, with TLS if replication has it.
         port: u16,
     },
-    /// Bytes for the other end, behind all that was sent before.
+    /// Sends bytes to the other end, behind all that were sent before.
     Send {
-        /// Of which job.
+        /// Job of the connection.
         job: JobName,
         /// One command.
         bytes: Vec<u8>,
     },
-    /// The connection ends, and all work for the job; nothing is reported of it any more.
+    /// Closes the connection, and ends all work for the job; the driver reports nothing more about it.
     Close {
-        /// Of which job.
+        /// Job of the connection.
         job: JobName,
     },
-    /// Source: keys of these slots are sent as they are at one moment, and all changes of them after it.
-    /// `snapshot_begun`, `snapshot_sent` and `migration_failed` tell what comes of it.
+    /// Source: sends the keys of these slots as they are at one moment, and all changes of them after it.
+    /// `snapshot_begun`, `snapshot_sent` and `migration_failed` report the progress.
     BeginSnapshot {
-        /// Of which job.
+        /// Job of the snapshot.
         job: JobName,
-        /// What is sent.
+        /// Slots of the snapshot.
         slots: SlotSet,
     },
-    /// Source: no writes. `writes_paused` is to be told when nothing is written any more and all that was is on its
-    /// way.
+    /// Source: pauses writes. `writes_paused` reports that no client writes any more and all writes are sent.
     Pause {
-        /// Of which job.
+        /// Job of the pause.
         job: JobName,
-        /// When they go on whatever happened.
+        /// Time at which writes resume in any case.
         until: Millis,
     },
-    /// Source: writes go on.
+    /// Source: resumes writes.
     Resume,
-    /// Keys of these slots are on their way: clients do not see them.
+    /// Hides keys of these slots from clients: they are arriving.
     Hide {
-        /// Of which job.
+        /// Job of the import.
         job: JobName,
-        /// Which.
+        /// Slots of the keys.
         slots: SlotSet,
     },
-    /// Keys of the job's slots are as all others.
+    /// Shows the keys of the job's slots like all others.
     Show {
-        /// Of which job.
+        /// Job of the import.
         job: JobName,
     },
-    /// Target: keys that came in vain are to be removed, but for those of slots that are this node's own when it is
-    /// done: who takes over from a target that has taken them has them, too. `keys_removed` tells that they are gone.
+    /// Target: removes keys of a failed import, except in slots that this node owns when the import ends: a node that
+    /// replaces a target with the slots owns them, too. `keys_removed` reports the end.
     RemoveKeys {
-        /// Of which job.
+        /// Job of the import.
         job: JobName,
-        /// Where they are.
+        /// Slots of the keys.
         slots: SlotSet,
     },
-    /// Replicas and the append-only file are to have this command.
+    /// Passes this command to replicas and to the append-only file.
     Record(Vec<Vec<u8>>),
 }
 
-/// The command that asks the target to take slots, which its replicas get, too.
+/// Returns the command that asks the target to take slots; the target's replicas get it, too.
 pub(super) fn establish_words(job: &JobName, source: &[u8], slots: &SlotRanges) -> Vec<Vec<u8>> {
     let head: [&[u8]; 8] = [b"CLUSTER", b"SYNCSLOTS", b"ESTABLISH", b"SOURCE", source, b"NAME", &job.0, b"SLOTSRANGE"];
     let ranges = slots.0.iter().flat_map(|(start, end)| [start, end]).map(|slot| slot.to_string().into_bytes());
     head.iter().map(|word| word.to_vec()).chain(ranges).collect()
 }
 
-/// The command that tells replicas how an import has ended.
+/// Returns the command by which replicas learn how an import has ended.
 pub(super) fn finish_words(job: &JobName, is_success: bool, message: Option<&str>) -> Vec<Vec<u8>> {
     let state: &[u8] = if is_success { b"SUCCESS" } else { b"FAILED" };
     let mut words: Vec<&[u8]> = vec![b"CLUSTER", b"SYNCSLOTS", b"FINISH", b"STATE", state, b"NAME", &job.0];

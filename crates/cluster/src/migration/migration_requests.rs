@@ -1,4 +1,4 @@
-//! What MIGRATESLOTS and SYNCSLOTS ESTABLISH and FINISH say, judged by whose the slots are.
+//! Arguments of MIGRATESLOTS and of SYNCSLOTS ESTABLISH and FINISH, checked against the owners of slots.
 
 use super::job::JobName;
 use super::slot_ranges::SlotRanges;
@@ -7,7 +7,7 @@ use crate::node_id::{NAME_LEN, NodeId};
 use crate::node_table::NodeTable;
 use std::fmt;
 
-/// Why an order is refused. Shown as the error's text without `-ERR `.
+/// Reason for which an order is refused. Shown as the error's text without `-ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError(pub String);
 
@@ -27,11 +27,11 @@ pub(super) fn syntax<T>() -> Result<T, RequestError> {
     refused("syntax error")
 }
 
-/// An integer as a command's argument is one.
+/// Reads an integer as a command's argument.
 fn integer(text: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?;
     let number: i64 = text.parse().ok()?;
-    // Neither a sign that says nothing nor leading zeros.
+    // The text has no redundant sign or leading zeros.
     (number.to_string() == text).then_some(number)
 }
 
@@ -40,8 +40,8 @@ fn slot(text: &[u8]) -> Result<u16, RequestError> {
     slot.ok_or_else(|| RequestError("Invalid or out of range slot".to_owned()))
 }
 
-/// The ranges that `args` begins with, how many arguments they are, and whose all of their slots are: that is asked
-/// only where it is of account.
+/// Returns the ranges at the beginning of `args`, the number of arguments that they take, and the owner of all their
+/// slots, which is looked up only where it matters.
 pub(super) fn slot_ranges(
     args: &[&[u8]],
     nodes: Option<&NodeTable>,
@@ -72,7 +72,7 @@ pub(super) fn slot_ranges(
     if ranges.0.is_empty() { refused("No slot ranges specified") } else { Ok((ranges, at, owner)) }
 }
 
-/// A word with the name of 40 bytes behind it.
+/// Returns the name of 40 bytes behind a word.
 fn name_after<'a>(args: &[&'a [u8]], at: usize) -> Result<&'a [u8], RequestError> {
     match args.get(at + 1) {
         Some(name) if name.len() == NAME_LEN => Ok(name),
@@ -80,16 +80,16 @@ fn name_after<'a>(args: &[&'a [u8]], at: usize) -> Result<&'a [u8], RequestError
     }
 }
 
-/// What ESTABLISH says.
+/// Arguments of ESTABLISH.
 pub(super) struct Establish {
     pub name: JobName,
-    /// Not known where the job is only tracked.
+    /// Unknown if the job is only tracked.
     pub source: Option<NodeId>,
     pub slots: SlotRanges,
 }
 
-/// Reads what comes behind ESTABLISH. `is_tracked`: the source is of no account. `is_importing` tells of a slot that
-/// another import has.
+/// Reads the arguments of ESTABLISH. `is_tracked`: the source does not matter. `is_importing`: whether another import
+/// has a slot.
 pub(super) fn establish(
     args: &[&[u8]],
     nodes: &NodeTable,
@@ -138,14 +138,14 @@ pub(super) fn establish(
     Ok(Establish { name, source, slots })
 }
 
-/// What FINISH says.
+/// Arguments of FINISH.
 pub(super) struct Finish {
     pub name: JobName,
     pub state: Vec<u8>,
     pub message: Option<String>,
 }
 
-/// Reads what comes behind FINISH.
+/// Reads the arguments of FINISH.
 pub(super) fn finish(args: &[&[u8]]) -> Result<Finish, RequestError> {
     let (mut name, mut state, mut message, mut at) = (None, None, None, 0);
     while let Some(word) = args.get(at) {

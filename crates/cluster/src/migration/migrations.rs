@@ -1,4 +1,4 @@
-//! All migrations of a node: what they have in common, and how they end.
+//! All migrations of a node: their common state, and their ends.
 
 use super::job::{Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, finish_words};
@@ -13,17 +13,16 @@ use crate::node_table::NodeTable;
 use crate::slot_set::SlotSet;
 use std::collections::VecDeque;
 
-/// Directives that migrations go by. All may change at run time.
+/// Directives of migrations. All may change at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MigrationSettings {
-    /// `repl-timeout`: who is silent for so long is given up.
+    /// `repl-timeout`: silence of the other end after which a job fails.
     pub timeout: Millis,
-    /// `cluster-manual-failover-timeout`: half of what a pause of the source lasts at most.
+    /// `cluster-manual-failover-timeout`: half of the source's longest pause.
     pub failover_timeout: Millis,
-    /// `slot-migration-max-failover-repl-bytes`: so many bytes may be unsent when the source pauses; None for any
-    /// number.
+    /// `slot-migration-max-failover-repl-bytes`: unsent bytes with which the source may pause; None for any number.
     pub max_unsent: Option<u64>,
-    /// `cluster-slot-migration-log-max-len`: so many jobs are remembered.
+    /// `cluster-slot-migration-log-max-len`: number of ended jobs that are listed.
     pub log_max_len: usize,
     /// `tls-replication`: the target is reached by its port with TLS.
     pub encrypts: bool,
@@ -41,18 +40,18 @@ impl Default for MigrationSettings {
     }
 }
 
-/// What migrations look at.
+/// State that migrations read.
 #[derive(Clone, Copy, Debug)]
 pub struct MigrationView<'v> {
-    /// Whose the slots are.
+    /// Owners of slots.
     pub nodes: &'v NodeTable,
-    /// See above.
+    /// Directives of migrations.
     pub settings: &'v MigrationSettings,
-    /// What is kept from happening, for tests.
+    /// Steps that DEBUG prevents, for tests.
     pub debug: &'v DebugSettings,
-    /// A replica takes this node's place: it has asked, and writes are held back for it, or it has this node's vote.
+    /// Whether a replica takes this node's place: writes are held back for it, or it has this node's vote.
     pub is_failing_over: bool,
-    /// This node has just started, stood still, or does not reach most primaries: others may have its place.
+    /// Whether others may have this node's place: it has just started, stood still, or does not reach most primaries.
     pub may_be_replaced: bool,
     /// Unix time.
     pub now: Millis,
@@ -63,46 +62,46 @@ impl MigrationView<'_> {
         self.nodes.myself().is_primary()
     }
 
-    /// The one node that has all slots of a job, if there is one.
+    /// Returns the one node that owns all slots of a job, if there is one.
     pub(super) fn owner_of(&self, job: &Job) -> Option<NodeId> {
         let mut owners = job.slots.iter().map(|slot| self.nodes.owner(slot));
         let first = owners.next()??;
         owners.all(|owner| owner == Some(first)).then_some(first)
     }
 
-    /// A node as the log calls it.
+    /// Returns a node's name in the log.
     pub(super) fn named(&self, id: NodeId) -> Option<(NodeId, &str)> {
         let node = self.nodes.get(&id)?;
         Some((id, node.address.human_name.as_str()))
     }
 }
 
-/// How often the other end is acknowledged.
+/// Time between two ACKs to the other end.
 const ACK_EVERY: Millis = 1000;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Migrations {
-    /// The newest first.
+    /// Jobs, the newest first.
     pub(super) jobs: VecDeque<Job>,
-    /// How many have begun.
+    /// Number of jobs that have begun.
     begun: u64,
     pub(super) effects: Vec<Result<MigrationEffect, (Level, String)>>,
     pub(super) is_paused: bool,
 }
 
 impl Migrations {
-    /// All jobs, the newest first.
+    /// Returns all jobs, the newest first.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter()
     }
 
-    /// The job of that name.
+    /// Returns the job of that name.
     pub fn job(&self, name: &JobName) -> Option<&Job> {
         self.jobs.iter().find(|job| job.name == *name)
     }
 
-    /// How many have begun since the node started.
+    /// Returns how many jobs have begun since the node started.
     pub fn begun(&self) -> u64 {
         self.begun
     }
@@ -117,7 +116,7 @@ impl Migrations {
         self.jobs.iter_mut().find(|job| job.name == *name)
     }
 
-    /// What is to be done, in order, and lines for the log.
+    /// Takes the effects to carry out, in order, and lines for the log.
     pub(crate) fn take_effects(&mut self) -> Vec<Result<MigrationEffect, (Level, String)>> {
         std::mem::take(&mut self.effects)
     }
@@ -130,34 +129,34 @@ impl Migrations {
         self.effects.push(Err((level, text)));
     }
 
-    /// The slots that are on their way to this node, or to its primary.
+    /// Returns the slots that move to this node, or to its primary.
     pub fn importing(&self) -> SlotSet {
         let imports = self.jobs.iter().filter(|job| job.is_import && !job.state.is_finished());
         imports.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()))
     }
 
-    /// Whether slots are on their way to this node.
+    /// Returns whether slots move to this node.
     pub fn is_importing(&self) -> bool {
         self.jobs.iter().any(|job| job.is_import && !job.state.is_finished())
     }
 
-    /// Whether slots are on their way to another one.
+    /// Returns whether slots move to another node.
     pub fn is_exporting(&self) -> bool {
         self.jobs.iter().any(|job| !job.is_import && !job.state.is_finished())
     }
 
-    /// Nodes that a slot was granted to.
+    /// Returns the nodes to which a slot was granted.
     pub(crate) fn granted_to(&self, slot: u16) -> impl Iterator<Item = NodeId> {
         let is_granted = move |job: &&Job| job.state == JobState::FailoverGranted && job.slots.contains(slot);
         self.jobs.iter().filter(is_granted).map(|job| job.target)
     }
 
-    /// Whether slots were granted of which it is not known whether they were taken.
+    /// Returns whether granted slots exist that may or may not have been taken.
     pub(crate) fn has_granted(&self) -> bool {
         self.jobs.iter().any(|job| job.state == JobState::FailoverGranted)
     }
 
-    /// The slots that the target of a job may take whatever its epoch is.
+    /// Returns the slots that the target of a job may take whatever its epoch is.
     pub(crate) fn granted(&self) -> SlotSet {
         let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);
         granted.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()))
@@ -167,7 +166,7 @@ impl Migrations {
         self.jobs.iter().filter(|job| which(job)).map(|job| job.name).collect()
     }
 
-    /// Whether one may begin here.
+    /// Checks whether a migration may begin here.
     pub(super) fn check_start(view: MigrationView<'_>) -> Result<(), RequestError> {
         if !view.is_primary() {
             return refused("Slot migration can only be used on primary nodes.");
@@ -181,10 +180,10 @@ impl Migrations {
         Ok(())
     }
 
-    /// All exports end.
+    /// Cancels all exports.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns a [`RequestError`] if there is none.
     pub(crate) fn cancel(&mut self, by: &str, view: MigrationView<'_>) -> Result<(), RequestError> {
         if !self.is_exporting() {
             return refused("No migrations ongoing");
@@ -195,7 +194,7 @@ impl Migrations {
                 self.finish(&name, JobState::Cancelled, None, view);
                 continue;
             };
-            // The target may have the slots: writers wait until that is known.
+            // The target may own the slots: writers wait until that is known.
             if job.is_linked && !std::mem::replace(&mut job.is_cancelled, true) {
                 self.send(&name, SyncWord::Cancel);
             }
@@ -204,10 +203,10 @@ impl Migrations {
         Ok(())
     }
 
-    /// A primary tells how an import has ended; or anybody does.
+    /// Ends an import as a primary, or another client, orders.
     ///
     /// # Errors
-    /// It is said wrongly, or of no job.
+    /// Returns a [`RequestError`] if the arguments are invalid, or the job is unknown.
     pub(crate) fn finished(
         &mut self,
         args: &[&[u8]],
@@ -224,9 +223,10 @@ impl Migrations {
             () => return syntax(),
         };
         match self.job_mut(&said.name) {
-            // What the log says comes after the removal of the keys.
+            // The log's order follows the removal of the keys.
             Some(job) if is_replayed => job.state = JobState::CleaningUp,
-            // The stream of a former primary is applied until this node begins to lead, which has ended it already.
+            // The stream of a former primary is applied until this node begins to lead, which has ended the job
+            // already.
             Some(job) if job.state == JobState::CleaningUp => return Ok(()),
             _ => {}
         }
@@ -234,7 +234,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// A word of the other end.
+    /// Takes a word of the other end.
     pub(crate) fn word(&mut self, name: &JobName, word: Option<SyncWord>, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| job.state.is_in_progress()) else { return };
         job.heard = view.now;
@@ -248,7 +248,7 @@ impl Migrations {
                 }
             }
             Some(SyncWord::SnapshotEof) if state == JobState::ReceivingSnapshot => self.snapshot_ended(name, view),
-            // A replica takes this node's place with an epoch that the one for the slots would be ahead of.
+            // A replica takes this node's place with an epoch that the epoch for the slots would exceed.
             Some(SyncWord::Paused | SyncWord::FailoverGranted) if job.is_import && view.is_failing_over => {
                 self.fail(name, "A failover occurs at the target", view);
             }
@@ -257,7 +257,7 @@ impl Migrations {
                 self.set_state(name, JobState::FailoverRequested, view.now);
             }
             Some(SyncWord::FailoverGranted) if state == JobState::FailoverRequested => {
-                // The source does not wait for ever, and has written since then.
+                // The source waits for a limited time, and has written since the grant.
                 if view.now - job.updated > GRANT_TIME / 4 * 3 {
                     return self.fail(name, "The slots were granted too long ago", view);
                 }
@@ -288,19 +288,19 @@ impl Migrations {
         }
     }
 
-    /// Something came from the other end.
+    /// Records that bytes have arrived from the other end.
     pub(crate) fn heard(&mut self, name: &JobName, now: Millis) {
         if let Some(job) = self.job_mut(name) {
             job.heard = now;
         }
     }
 
-    /// A job cannot go on. A source that has granted the slots waits all the same until it is known whether the target
-    /// has them.
+    /// Fails a job that cannot continue. A source that has granted the slots still waits until it is known whether the
+    /// target owns them.
     pub(crate) fn broken(&mut self, name: &JobName, reason: &str, view: MigrationView<'_>) {
         match self.job_mut(name) {
             Some(job) if job.state == JobState::FailoverGranted => {
-                // A word behind the grant may not have been heard.
+                // A word behind the grant may not have arrived.
                 job.is_cancelled = false;
                 if std::mem::take(&mut job.is_linked) {
                     self.act(MigrationEffect::Close { job: *name });
@@ -310,24 +310,25 @@ impl Migrations {
         }
     }
 
-    /// Cancelled sources whose targets have closed the connection, behind the word of that; the targets, and where
-    /// these were asked since then whether they have the slots. Others may have the grant still before them.
+    /// Returns cancelled sources whose targets have closed the connection, behind the word that cancels; with the
+    /// targets, and the links on which these were asked since then whether they own the slots. Other targets may still
+    /// have the grant to read.
     pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, Option<LinkId>)> {
         let is_doubtful = |job: &&Job| job.state == JobState::FailoverGranted && job.is_cancelled && !job.is_linked;
         self.jobs.iter().filter(is_doubtful).map(|job| (job.name, job.target, job.asked_on)).collect()
     }
 
-    /// The target of a doubtful job is asked over this link.
+    /// Records that the target of a doubtful job is asked over this link.
     pub(crate) fn target_asked(&mut self, name: &JobName, link: LinkId) {
         self.job_mut(name).into_iter().for_each(|job| job.asked_on = Some(link));
     }
 
-    /// The target of a doubtful job was heard, and does not claim the slots: it never will.
+    /// Cancels a doubtful job: its target has answered without claiming the slots, and never will claim them.
     pub(crate) fn not_taken(&mut self, name: &JobName, view: MigrationView<'_>) {
         self.finish(name, JobState::Cancelled, None, view);
     }
 
-    /// The connection is gone, or could not be made.
+    /// Records that the connection has ended, or could not be made.
     pub(crate) fn lost(&mut self, name: &JobName, reason: Option<&str>, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| job.state.is_in_progress() && !job.is_tracked) else { return };
         job.is_linked = false;
@@ -338,7 +339,7 @@ impl Migrations {
         }
         self.log(Level::Notice, format!("Slot migration {} connection lost", self.description(name)));
         match () {
-            // Whether the target has taken the slots is not known: the bus tells it.
+            // The bus learns whether the target has taken the slots.
             () if state == JobState::FailoverGranted => {}
             () if is_import => self.fail(
                 name,
@@ -353,14 +354,15 @@ impl Migrations {
         }
     }
 
-    /// Keys went all at once when so many had begun: who wants the migration begins anew, which is done soon.
+    /// Fails the jobs that had begun when all keys were removed at once: a client that wants the migration begins it
+    /// anew.
     pub(crate) fn flushed(&mut self, begun: u64, view: MigrationView<'_>) {
         for name in self.names(|job| job.number <= begun && job.state.is_in_progress()) {
             self.fail(&name, "Data was flushed", view);
         }
     }
 
-    /// Whose the slots are has changed, or what this node is.
+    /// Checks all jobs after slots have got other owners, or this node another role.
     pub(crate) fn owners_changed(&mut self, view: MigrationView<'_>) {
         for name in self.names(|job| job.state.is_in_progress()) {
             let Some(job) = self.job(&name) else { continue };
@@ -369,7 +371,7 @@ impl Migrations {
         self.resume(view);
     }
 
-    /// Time has passed.
+    /// Takes the steps that are due by time.
     pub(crate) fn tick(&mut self, view: MigrationView<'_>) {
         for name in self.names(|_| true) {
             self.tick_job(&name, view);
@@ -387,7 +389,7 @@ impl Migrations {
         if matches!(job.state, JobState::OccurringOnPrimary) {
             return;
         }
-        // From the grant on the end of the pause counts.
+        // After the grant the end of the pause counts.
         let since = if job.is_import { job.heard } else { job.acked };
         if job.state != JobState::FailoverGranted && view.now - since > view.settings.timeout {
             let text =
@@ -424,16 +426,16 @@ impl Migrations {
         self.finish(name, JobState::Failed, Some(message.to_owned()), view);
     }
 
-    /// A job ends; one that has brought keys in vain does when they are removed.
+    /// Ends a job; a failed import ends once its keys are removed.
     pub(super) fn finish(&mut self, name: &JobName, state: JobState, message: Option<String>, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| !job.state.is_finished()) else { return };
         job.paused_until = None;
         let is_primary = view.is_primary();
-        // Who has taken over from a target that had taken the slots, or was one, keeps what it owns.
+        // A node that has replaced a target with the slots, or was one itself, retains the keys of its own slots.
         let own = &view.nodes.myself().slots;
         let has_others = job.slots.iter().any(|slot| !own.contains(slot));
-        // A former primary that has taken slots which this node, in its place, has not: they are that one's, or a third
-        // one's.
+        // A former primary has taken slots that this node, in its place, has not: they are that primary's, or a third
+        // node's.
         let (state, message) = match state {
             JobState::Success if job.is_import && is_primary && has_others && job.state != JobState::CleaningUp => {
                 (JobState::Failed, Some("A failover occurred during slot import".to_owned()))

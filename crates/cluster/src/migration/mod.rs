@@ -1,5 +1,4 @@
-//! Whole slots that go to another node at once, with all of their keys: what each end knows of it, and what it does
-//! next.
+//! Whole slots that move to another node at once, with all of their keys: the state of each end, and its next steps.
 //!
 //! ```text
 //!   source                                             target
@@ -13,17 +12,17 @@
 //!   failover-paused        PAUSED --------------------> failover-requested
 //!   failover-granted  <-------------- REQUEST-FAILOVER
 //!                          FAILOVER-GRANTED ----------> takes the slots with a new epoch: success
-//!   success           <- - - - - - - - - - - - - - - -  the bus tells everybody
+//!   success           <- - - - - - - - - - - - - - - -  the bus informs every node
 //! ```
 //!
-//! In: orders of clients, words of the other end, what became of connections and snapshots, time, and whose the slots
-//! are. Out: [`MigrationEffect`]s, in order. It opens no connection and knows of no key; the [bus](crate::bus) owns it,
-//! so that it and the slot map always agree.
+//! In: orders of clients, words of the other end, changes of connections and snapshots, time, and the owners of slots.
+//! Out: [`MigrationEffect`]s, in order. The module opens no connection and accesses no key; the [bus](crate::bus) owns
+//! it, so that it and the slot map always agree.
 //!
-//! **What must hold.** The source serves its slots until the bus says that another node has them, and writes nothing
-//! from the word PAUSED on. The target takes slots only after FAILOVER-GRANTED, which the source says only while it is
-//! paused. Keys of slots that are on their way are hidden from clients of the target and of its replicas; where an
-//! import fails they are removed before they could be seen.
+//! **Invariants.** The source serves its slots until the bus announces that another node owns them, and accepts no
+//! write after the word PAUSED. The target takes slots only after FAILOVER-GRANTED, which the source sends only while
+//! it is paused. Keys of moving slots are hidden from clients of the target and of its replicas; keys of a failed
+//! import are removed before clients could see them.
 
 mod job;
 mod migration_effect;

@@ -10,23 +10,23 @@ use crate::Millis;
 use crate::bus::Level;
 use crate::node_id::{NAME_LEN, NodeId};
 
-/// A pause lasts so many times `cluster-manual-failover-timeout` at most.
+/// Longest pause, in multiples of `cluster-manual-failover-timeout`.
 pub(super) const PAUSE_TIMES: Millis = 2;
-/// And at least so long from the grant on, so that the target's claim can come.
+/// Shortest pause after the grant, so that the target's claim can arrive.
 pub(super) const GRANT_TIME: Millis = 2000;
-/// An answer to ESTABLISH or AUTH is not longer.
+/// Greatest length of an answer to ESTABLISH or AUTH.
 pub(super) const ANSWER_MAX: usize = 16 << 10;
 
-/// Whether a client's word is this one, up to its first byte 0: `valkey-cli` sends one behind SLOTSRANGE.
+/// Returns whether a client's word is this one, up to its first byte 0: `valkey-cli` sends one behind SLOTSRANGE.
 fn is_word(arg: &[u8], word: &[u8]) -> bool {
     arg.split(|byte| *byte == 0).next().is_some_and(|arg| arg.eq_ignore_ascii_case(word))
 }
 
 impl Migrations {
-    /// Slots are to go to other nodes: what comes behind MIGRATESLOTS. `by`: the client that wants it, for the log.
+    /// Begins to move slots to other nodes, by the arguments of MIGRATESLOTS. `by`: the client, for the log.
     ///
     /// # Errors
-    /// Why it is refused; then nothing has begun.
+    /// Returns the refusal; then no migration has begun.
     pub(crate) fn migrate_slots(
         &mut self,
         args: &[&[u8]],
@@ -68,7 +68,7 @@ impl Migrations {
             groups.push((slots, target.id));
             at += 2;
         }
-        // As users know the list: the last of one order comes last.
+        // The list has its usual order: the last job of one order comes last.
         for (slots, target) in groups.into_iter().rev() {
             self.begin_export(slots, target, by, random, view);
         }
@@ -101,7 +101,8 @@ impl Migrations {
         self.act(MigrationEffect::Connect { job: name, ip, port });
     }
 
-    /// The connection to the target stands. `auth`: the command by which this server says who it is, if it does.
+    /// Records that the connection to the target is established. `auth`: the command by which this server
+    /// authenticates, if it does.
     pub(crate) fn connected(&mut self, name: &JobName, auth: Option<Vec<u8>>, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| job.state == JobState::Connecting) else { return };
         job.is_linked = true;
@@ -122,7 +123,7 @@ impl Migrations {
         self.set_state(name, JobState::ReadingEstablish, view.now);
     }
 
-    /// What the target has answered so far to AUTH or ESTABLISH; whether that was an answer, and is done with.
+    /// Takes the target's bytes after AUTH or ESTABLISH; returns how many of them were a whole answer.
     pub(crate) fn answered(&mut self, name: &JobName, input: &[u8], view: MigrationView<'_>) -> Option<usize> {
         let state = self.job(name)?.state;
         if !matches!(state, JobState::ReadingAuth | JobState::ReadingEstablish) {
@@ -149,7 +150,7 @@ impl Migrations {
             }
             _ => {
                 self.set_state(name, JobState::WaitingToSnapshot, view.now);
-                // The target waits for it, and has not said anything but the answer before.
+                // The target waits for this word, and has sent only the answer before.
                 self.send(name, SyncWord::Ack);
                 self.begin_snapshot(name);
             }
@@ -165,14 +166,14 @@ impl Migrations {
         self.act(MigrationEffect::BeginSnapshot { job: *name, slots });
     }
 
-    /// The moment of the snapshot has passed: from now on its keys are on their way.
+    /// Records that the moment of the snapshot has passed: its keys are sent from now on.
     pub(crate) fn snapshot_begun(&mut self, name: &JobName, view: MigrationView<'_>) {
         if self.job(name).is_some_and(|job| job.state == JobState::WaitingToSnapshot) {
             self.set_state(name, JobState::Snapshotting, view.now);
         }
     }
 
-    /// The last key of the snapshot is on its way. What comes next are changes.
+    /// Records that the last key of the snapshot is sent. Changes follow.
     pub(crate) fn snapshot_sent(&mut self, name: &JobName, view: MigrationView<'_>) {
         if self.job(name).is_some_and(|job| job.state == JobState::Snapshotting) {
             self.send(name, SyncWord::SnapshotEof);
@@ -186,7 +187,7 @@ impl Migrations {
         self.log(Level::Notice, text);
     }
 
-    /// So many bytes wait to be sent.
+    /// Records how many bytes are not sent yet.
     pub(crate) fn set_unsent(&mut self, name: &JobName, unsent: u64, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name) else { return };
         job.unsent = unsent;
@@ -223,13 +224,13 @@ impl Migrations {
         true
     }
 
-    /// Nothing is written any more, and all that was is on its way.
+    /// Records that no client writes any more, and that all writes are sent.
     pub(crate) fn writes_paused(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name).filter(|job| job.state == JobState::Paused && !job.told_paused) else {
             return;
         };
         job.told_paused = true;
-        // From here on the target may ask, which a pause that has ended refuses.
+        // The target may send its request from here on; a pause that has ended refuses it.
         job.updated = view.now;
         self.send(name, SyncWord::Paused);
     }
@@ -240,7 +241,7 @@ impl Migrations {
             return self.fail(name, "Unexpected state machine transition", view);
         }
         if view.is_failing_over {
-            // The replica takes all slots that it knows this node to have, with a newer epoch than the target's.
+            // The replica takes all slots that it knows this node to own, with a newer epoch than the target's.
             return self.fail(name, "A failover occurs at the source", view);
         }
         if view.may_be_replaced {
@@ -261,7 +262,7 @@ impl Migrations {
         self.set_state(name, JobState::FailoverGranted, view.now);
     }
 
-    /// What time alone brings.
+    /// Takes the steps that are due by time alone.
     pub(super) fn go_on_exporting(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job(name) else { return };
         let is_late = job.paused_until.is_some_and(|until| until < view.now);
@@ -289,7 +290,7 @@ impl Migrations {
         }
     }
 
-    /// Whose the slots of an export are.
+    /// Checks the owners of an export's slots.
     pub(super) fn check_export(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job(name) else { return };
         let (target, owner) = (job.target, view.owner_of(job));
@@ -311,7 +312,7 @@ impl Migrations {
         }
     }
 
-    /// Writes go on where no job holds them back.
+    /// Resumes writes where no job holds them back.
     pub(super) fn resume(&mut self, _: MigrationView<'_>) {
         if self.is_paused && self.jobs.iter().all(|job| job.paused_until.is_none()) {
             self.is_paused = false;
@@ -320,7 +321,7 @@ impl Migrations {
     }
 }
 
-/// A command as it is sent.
+/// Returns a command's bytes.
 pub(super) fn command(words: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {

@@ -1,4 +1,4 @@
-//! The target of slots, and who follows it: what comes is hidden until the slots are taken, or removed.
+//! The target of slots, and its replicas: keys that arrive are hidden until the slots are taken, or removed.
 
 use super::job::{Job, JobName, JobState, UNKNOWN};
 use super::migration_effect::{MigrationEffect, establish_words};
@@ -13,11 +13,11 @@ use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 
 impl Migrations {
-    /// A source wants this node to take slots: what comes behind ESTABLISH. `is_tracked`: this node hears of it from
-    /// its primary or from its own log.
+    /// Begins an import that a source asks for, by the arguments of ESTABLISH. `is_tracked`: the order is that of this
+    /// node's primary or of its own log.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Returns the refusal.
     pub(crate) fn establish(
         &mut self,
         args: &[&[u8]],
@@ -44,7 +44,7 @@ impl Migrations {
         Ok(said.name)
     }
 
-    /// A file says that an import was under way.
+    /// Tracks an import that a file has as in progress.
     pub(crate) fn track(&mut self, name: JobName, slots: SlotRanges, view: MigrationView<'_>) {
         if self.job(&name).is_none() {
             let mut job = Job::new(name, true, slots, JobState::OccurringOnPrimary, view.now);
@@ -70,20 +70,20 @@ impl Migrations {
         self.set_state(name, JobState::WaitingForPaused, view.now);
     }
 
-    /// The jobs whose slots this node may take now.
+    /// Returns the jobs whose slots this node may take now.
     pub(crate) fn takeovers(&self, view: MigrationView<'_>) -> Vec<JobName> {
         let may_take = |job: &Job| job.state == JobState::TakeoverGranted && !view.debug.prevents_migration_takeover;
         self.names(may_take)
     }
 
-    /// Slots that this node was granted are not taken: it stood still, and their source does not wait for ever.
+    /// Fails jobs whose granted slots are not taken: this node stood still, and their source waits for a limited time.
     pub(crate) fn grants_lapse(&mut self, view: MigrationView<'_>) {
         for name in self.names(|job| job.state == JobState::TakeoverGranted) {
             self.fail(&name, "The slots were granted too long ago", view);
         }
     }
 
-    /// This node has taken the slots.
+    /// Records that this node has taken the slots.
     pub(crate) fn taken_over(&mut self, name: &JobName, view: MigrationView<'_>) {
         let text = format!(
             "Slot migration {} completed successfully. This node is now the owner of the slots",
@@ -94,9 +94,9 @@ impl Migrations {
         self.finish(name, JobState::Success, None, view);
     }
 
-    /// A primary says which slots it has, and its epoch. A source that has not those that this node took knows that
-    /// they are gone: if it claims them with a later epoch it has got them anew. With that epoch or an older one it has
-    /// said so before: what it sends on one link may overtake what it sent on the other.
+    /// Takes a primary's slots and epoch. A source whose slots do not include those that this node took knows of the
+    /// takeover: a claim of them with a later epoch is a new one. A claim with that epoch or an older one was sent
+    /// before: packets on one link may overtake those on the other.
     pub(crate) fn claims(&mut self, primary: NodeId, epoch: u64, claimed: &SlotSet) {
         let taken = self.jobs.iter_mut().filter(|job| job.taken.is_some());
         for job in taken.filter(|job| job.source == primary && job.known_since.is_none()) {
@@ -104,13 +104,14 @@ impl Migrations {
         }
     }
 
-    /// This node does not lead any more: sources do not wait for it.
+    /// Forgets the sources that may not know of a takeover: this node does not lead any more, so none waits for it.
     pub(crate) fn sources_know(&mut self) {
         self.jobs.iter_mut().for_each(|job| job.taken = None);
     }
 
-    /// This node leads after a start. Slots that are its own, though its log calls their import one that goes on, it
-    /// took at its end: not before `since`, when it was heard of last. Its source may not know of that.
+    /// Restores takeovers after a start as a primary. This node owns the slots of an import that its log has as in
+    /// progress, so it took them at its end: not before `since`, when another node answered it last. The source may not
+    /// know of that.
     pub(crate) fn resume_taken(&mut self, since: Millis, view: MigrationView<'_>) {
         let own = &view.nodes.myself().slots;
         let imports = self.jobs.iter_mut().filter(|job| job.is_import && job.state.is_in_progress());
@@ -119,9 +120,9 @@ impl Migrations {
         }
     }
 
-    /// Whether this node took the slot from that one so short a while ago that the source, which claims it with this
-    /// epoch, may not have heard of it. It is paused for as long, and claims the slot as before until then. Any node
-    /// outside this one's shard may be the source of a job whose source is not known any more.
+    /// Returns whether this node took the slot from that one so recently that the source, which claims it with this
+    /// epoch, may not know of the takeover. The source is paused for as long, and claims the slot as before until then.
+    /// Any node outside this one's shard may be the source of a job whose source is unknown.
     pub(crate) fn has_just_come_from(
         &self,
         slot: u16,
@@ -138,21 +139,21 @@ impl Migrations {
         })
     }
 
-    /// Keys that came in vain are gone.
+    /// Records that keys of a failed import are removed.
     pub(crate) fn keys_removed(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job(name).filter(|job| job.state == JobState::CleaningUp) else { return };
         let (state, message) = (job.after_cleanup, job.message.clone());
         self.finish(name, state, message, view);
     }
 
-    /// All imports end for that reason: this node leads now, or its data comes anew.
+    /// Fails all imports for that reason: this node leads now, or its data is replaced.
     pub(crate) fn fail_imports(&mut self, reason: &str, view: MigrationView<'_>) {
         for name in self.names(|job| job.is_import && job.state.is_in_progress()) {
             self.fail(&name, reason, view);
         }
     }
 
-    /// Imports of which only a stream or a log has told end for that reason, if this node leads.
+    /// Fails imports that only a stream or a log has announced, if this node leads.
     pub(crate) fn fail_tracked_imports(&mut self, reason: &str, view: MigrationView<'_>) {
         if !view.is_primary() {
             return;
@@ -162,7 +163,7 @@ impl Migrations {
         }
     }
 
-    /// All imports end for that reason, and with them the removal of what came in vain: all keys go at once.
+    /// Fails all imports for that reason, and ends the removal of their keys: all keys are removed at once.
     pub(crate) fn imports_are_gone(&mut self, reason: &str, view: MigrationView<'_>) {
         for name in self.names(|job| job.is_import && !job.state.is_finished()) {
             let Some(job) = self.job_mut(&name) else { continue };
@@ -175,16 +176,16 @@ impl Migrations {
         }
     }
 
-    /// Nothing is remembered of jobs that have ended.
+    /// Forgets jobs that have ended.
     pub(crate) fn forget_finished(&mut self) {
         self.jobs.retain(|job| !job.state.is_finished());
     }
 
-    /// Whose the slots of an import are.
+    /// Checks the owners of an import's slots.
     pub(super) fn check_import(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job_mut(name) else { return };
         if !view.is_primary() {
-            // Its keys go, or stay, with those of the primary: the new one tells.
+            // Keys of the import are removed, or stay, with the primary's: the new primary announces that.
             if job.state != JobState::OccurringOnPrimary {
                 (job.is_tracked, job.is_linked) = (true, false);
                 self.set_state(name, JobState::OccurringOnPrimary, view.now);

@@ -3,27 +3,27 @@
 use crate::slot_set::SlotSet;
 use std::fmt;
 
-/// Some ranges that do not overlap.
+/// Ranges that do not overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotRanges(pub Vec<(u16, u16)>);
 
 impl SlotRanges {
-    /// Whether the slot is in one of them.
+    /// Returns whether a range has the slot.
     pub fn contains(&self, slot: u16) -> bool {
         self.0.iter().any(|(start, end)| (*start..=*end).contains(&slot))
     }
 
-    /// All slots in them.
+    /// Returns all slots of the ranges.
     pub fn iter(&self) -> impl Iterator<Item = u16> + '_ {
         self.0.iter().flat_map(|(start, end)| *start..=*end)
     }
 
-    /// The first range that has a slot in common with that one.
+    /// Returns the first range that has a slot in common with that one.
     pub fn overlapping(&self, range: (u16, u16)) -> Option<(u16, u16)> {
         self.0.iter().copied().find(|(start, end)| range.1 >= *start && range.0 <= *end)
     }
 
-    /// The same without order.
+    /// Returns the slots as a set, without the order.
     pub fn to_set(&self) -> SlotSet {
         SlotSet::of(self.0.iter().map(|(start, end)| *start..=*end))
     }

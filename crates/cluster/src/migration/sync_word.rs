@@ -1,23 +1,23 @@
-//! What the two ends of a migration say to each other: CLUSTER SYNCSLOTS and a word.
+//! Words between the two ends of a migration: CLUSTER SYNCSLOTS and a word.
 
-/// Such a word, without arguments that matter.
+/// A word, without arguments that matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncWord {
-    /// The sender is there.
+    /// The sender is alive.
     Ack,
     /// To the target: all keys of the snapshot have been sent.
     SnapshotEof,
-    /// To the source: nothing is to be written any more.
+    /// To the source: pause writes.
     RequestPause,
-    /// To the target: nothing is written any more, and all that was has been sent.
+    /// To the target: writes are paused, and all of them have been sent.
     Paused,
     /// To the source: may the target take the slots?
     RequestFailover,
-    /// To the target: it may.
+    /// To the target: the slots are granted.
     FailoverGranted,
-    /// To the target: it may not, unless it has taken them.
+    /// To the target: the grant is withdrawn, unless the slots are taken already.
     Cancel,
-    /// What the sender can do, of which nothing is known.
+    /// Capabilities of the sender, which are ignored.
     Capa,
 }
 
@@ -33,7 +33,7 @@ impl SyncWord {
         SyncWord::Capa,
     ];
 
-    /// As it is said.
+    /// Returns the word's text.
     pub fn as_str(self) -> &'static str {
         match self {
             SyncWord::Ack => "ACK",
@@ -47,12 +47,12 @@ impl SyncWord {
         }
     }
 
-    /// The word that this text is, in any case.
+    /// Reads a word, in upper or lower case.
     pub fn parse(text: &[u8]) -> Option<SyncWord> {
         SyncWord::ALL.into_iter().find(|word| word.as_str().as_bytes().eq_ignore_ascii_case(text))
     }
 
-    /// The whole command.
+    /// Returns the whole command.
     pub fn command(self) -> Vec<u8> {
         let word = self.as_str();
         format!("*3\r\n$7\r\nCLUSTER\r\n$9\r\nSYNCSLOTS\r\n${}\r\n{word}\r\n", word.len()).into_bytes()

@@ -1,43 +1,43 @@
-//! What a ping may say beside gossip. Each extension says its length and its kind: what is not known is skipped.
+//! Information of a ping besides gossip. Each extension has its length and its kind: an unknown kind is skipped.
 
 use super::packet_bytes::{Bytes, text};
 use crate::node_id::NodeId;
 
-/// Length and kind.
+/// Length and kind of an extension.
 const HEAD_LEN: usize = 8;
-/// Redis 8 has given its secret the number of [`Extension::ClientIpv4`]. It is told apart by its length: an address is
+/// Redis 8 has given its secret the number of [`Extension::ClientIpv4`]. The length distinguishes them: an address is
 /// never so long.
 const SECRET_LEN: usize = 40;
 
-/// One of them.
+/// An extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extension {
     /// The sender's hostname.
     Hostname(String),
-    /// What people call it.
+    /// The sender's human name.
     HumanName(String),
-    /// A node that was removed, and for how many seconds it stays so.
+    /// A node that was removed, and the seconds for which it stays forgotten.
     Forgotten(NodeId, u64),
     /// The sender's shard.
     Shard(NodeId),
-    /// What clients are told instead of the address.
+    /// Address that clients over IPv4 see instead of the sender's.
     ClientIpv4(String),
-    /// The same for clients over IPv6.
+    /// Address that clients over IPv6 see instead of the sender's.
     ClientIpv6(String),
-    /// What clients are told instead of the port.
+    /// Port that clients see instead of the sender's.
     ClientPort(u16),
-    /// The same for clients with TLS.
+    /// Port with TLS that clients see instead of the sender's.
     ClientTlsPort(u16),
-    /// Where it stands.
+    /// Availability zone of the sender.
     AvailabilityZone(String),
-    /// What Redis 8 says among its own: nothing for others.
+    /// Secret that Redis 8 nodes share; without meaning for others.
     RedisSecret,
-    /// A kind that is not known, or that is not as it should be.
+    /// An unknown kind, or an invalid extension.
     Unknown(u16),
 }
 
 impl Extension {
-    /// The next one; None where lengths do not fit.
+    /// Reads the next extension; None where lengths do not fit.
     pub(super) fn decode(bytes: &mut Bytes<'_>) -> Option<Extension> {
         let len = bytes.u32()? as usize;
         let kind = bytes.u16()?;
@@ -92,7 +92,7 @@ impl Extension {
     }
 }
 
-/// An address as text; nothing if it is none.
+/// Reads an address; empty if the text is none.
 fn address<T: std::str::FromStr>(data: &[u8]) -> String {
     let text = text(data);
     if text.parse::<T>().is_ok() { text } else { String::new() }

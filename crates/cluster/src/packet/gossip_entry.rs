@@ -1,29 +1,29 @@
-//! What a node tells of a third one.
+//! A node's information about another one.
 
 use super::packet_bytes::{Bytes, put_ip};
 use crate::node_id::{NAME_LEN, NodeId};
 
-/// How long an entry is.
+/// Length of an entry.
 pub(crate) const ENTRY_LEN: usize = 104;
 
-/// A node as another one knows it.
+/// A node from the view of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GossipEntry {
-    /// Its name; None if it is none.
+    /// Name of the node; None if it is invalid.
     pub node: Option<NodeId>,
-    /// When it was asked and has not answered, in seconds; 0 for it has.
+    /// Time of the ping without an answer, in seconds; 0 if all are answered.
     pub ping_sent: u32,
-    /// When it answered last, in seconds.
+    /// Time of the last answer, in seconds.
     pub pong_received: u32,
-    /// Where it is.
+    /// Address of the node.
     pub ip: String,
-    /// The port that nodes use, and their clients.
+    /// Port that nodes and their clients use.
     pub port: u16,
-    /// The port of the bus.
+    /// Port of the bus.
     pub bus_port: u16,
-    /// Its flags as the teller sees them.
+    /// Flags of the node from the sender's view.
     pub flags: u16,
-    /// The port of the other kind.
+    /// Port of the other kind.
     pub other_port: u16,
 }
 

@@ -1,10 +1,10 @@
-//! Messages of clients that go to other nodes together: packets one behind the other.
+//! Messages of clients that go to other nodes together: packets in a row.
 
 use super::message_type::MessageType;
 use super::packet_header::{Header, LIGHT, LIGHT_LEN, finish, start};
 use std::sync::Arc;
 
-/// How much was published: of channels, and of channels that belong to slots.
+/// Number and length of published messages: of channels, and of channels that belong to slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     /// Messages.
@@ -20,7 +20,7 @@ impl Published {
         self.bytes[usize::from(is_sharded)] += bytes as u64;
     }
 
-    /// Returns this and that together.
+    /// Returns the sum of both.
     pub fn plus(self, other: Published) -> Published {
         let sum = |one: [u64; 2], other: [u64; 2]| [one[0] + other[0], one[1] + other[1]];
         Published { messages: sum(self.messages, other.messages), bytes: sum(self.bytes, other.bytes) }
@@ -35,7 +35,7 @@ pub struct MessageBatch {
 }
 
 impl MessageBatch {
-    /// Puts a message behind the others. Returns how many bytes it has.
+    /// Appends a message. Returns its length in bytes.
     pub fn push(&mut self, channel: &[u8], message: &[u8], is_sharded: bool) -> usize {
         let begin = self.bytes.len();
         let of = if is_sharded { MessageType::PublishShard } else { MessageType::Publish };
@@ -51,28 +51,28 @@ impl MessageBatch {
         len
     }
 
-    /// Bytes of all messages.
+    /// Returns the bytes of all messages.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether there is no message.
+    /// Returns whether there is no message.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// How much it is.
+    /// Returns the number and length of the messages.
     pub fn published(&self) -> Published {
         self.published
     }
 
-    /// Whether it has messages of channels that belong to slots.
+    /// Returns whether there are messages of channels that belong to slots.
     pub(crate) fn is_sharded(&self) -> bool {
         self.published.messages[1] > 0
     }
 
-    /// Returns the packets for a node: with those of channels that belong to slots, if it is in this node's shard, and
-    /// with full headers, if it may not take light ones.
+    /// Returns the packets for a node. A node of this node's shard also gets messages of channels that belong to slots;
+    /// a node that may not take light packets gets full headers.
     pub(crate) fn packets_for(&self, is_in_shard: bool, full: Option<&Header>) -> Arc<[u8]> {
         if full.is_none() && (is_in_shard || !self.is_sharded()) {
             return Arc::from(self.bytes.as_slice());
@@ -96,13 +96,13 @@ impl MessageBatch {
     }
 }
 
-/// Returns how long the packet is that these bytes begin with, as its head says; all of them if it has none.
+/// Returns the length in the header of the first packet; the length of all bytes if there is no header.
 pub fn packet_len(bytes: &[u8]) -> usize {
     let told = bytes.get(4..8).and_then(|len| len.try_into().ok()).map(u32::from_be_bytes);
     told.map_or(bytes.len(), |len| (len as usize).clamp(LIGHT_LEN, bytes.len().max(LIGHT_LEN))).min(bytes.len())
 }
 
-/// Returns the packets that these bytes are.
+/// Returns the packets in these bytes.
 pub fn packets(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (packet, rest) = bytes.split_at(packet_len(bytes));

@@ -1,37 +1,37 @@
-//! What messages are about.
+//! Types of messages.
 
-/// How many types of messages there are.
+/// Number of message types.
 pub const MESSAGE_TYPES: usize = 11;
 
-/// What a message is about.
+/// Type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageType {
-    /// Are you there?
+    /// Question whether the receiver is alive.
     Ping,
-    /// I am.
+    /// Answer to a ping.
     Pong,
-    /// A ping that makes the receiver know the sender.
+    /// Ping that introduces the sender to the receiver.
     Meet,
-    /// A node has failed.
+    /// Announcement that a node has failed.
     Fail,
-    /// A message for subscribers.
+    /// Message for subscribers.
     Publish,
-    /// Vote for me.
+    /// Request for a vote.
     VoteRequest,
-    /// A vote.
+    /// Vote.
     Vote,
-    /// Another node has those slots.
+    /// Slots of another node, which are newer than the receiver's.
     Update,
-    /// Pause, I take over.
+    /// Request for a pause: the sender takes over.
     ManualFailoverStart,
-    /// A message between modules.
+    /// Message between modules.
     Module,
-    /// A message for subscribers in a slot.
+    /// Message for subscribers in a slot.
     PublishShard,
 }
 
 impl MessageType {
-    /// All, by their numbers.
+    /// All types, by their numbers.
     pub const ALL: [MessageType; MESSAGE_TYPES] = [
         MessageType::Ping,
         MessageType::Pong,
@@ -46,12 +46,12 @@ impl MessageType {
         MessageType::PublishShard,
     ];
 
-    /// The type of that number.
+    /// Returns the type of that number.
     pub fn of(number: u16) -> Option<MessageType> {
         MessageType::ALL.get(usize::from(number)).copied()
     }
 
-    /// What CLUSTER INFO calls it.
+    /// Returns the type's name in CLUSTER INFO.
     pub fn name(self) -> &'static str {
         match self {
             MessageType::Ping => "ping",
@@ -68,12 +68,12 @@ impl MessageType {
         }
     }
 
-    /// Whether its header may be a light one.
+    /// Returns whether the header may be a light one.
     pub fn may_be_light(self) -> bool {
         self.is_publish() || self == MessageType::Module
     }
 
-    /// Whether it is for subscribers.
+    /// Returns whether the message is for subscribers.
     pub fn is_publish(self) -> bool {
         matches!(self, MessageType::Publish | MessageType::PublishShard)
     }

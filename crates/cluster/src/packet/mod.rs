@@ -9,8 +9,8 @@
 //!         vote request, vote, manual failover start: nothing
 //! ```
 //!
-//! The length of a packet must be what its parts come to, to the byte. What is not so is no packet: decoding refuses it
-//! and never goes beyond what is there.
+//! The length of a packet must be the sum of its parts, to the byte. Other bytes are no packet: decoding refuses them
+//! and never reads beyond their end.
 
 mod extension;
 mod gossip_entry;

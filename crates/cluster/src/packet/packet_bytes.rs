@@ -2,14 +2,14 @@
 
 use crate::node_id::NAME_LEN;
 
-/// Room for an address as text, with the byte 0 after it.
+/// Length of an address as text, with the byte 0 after it.
 pub(crate) const IP_LEN: usize = 46;
 
 /// Reads a packet from front to back.
 pub(crate) struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// The next bytes; None if there are not so many.
+    /// Takes the next bytes; None if there are not so many.
     pub fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
@@ -40,20 +40,20 @@ impl<'a> Bytes<'a> {
         self.array()
     }
 
-    /// An address as text.
+    /// Takes an address as text.
     pub fn ip(&mut self) -> Option<String> {
         self.take(IP_LEN).map(text)
     }
 }
 
-/// The text before the first byte 0. What does not fit into a line of `nodes.conf` is as good as nothing.
+/// Returns the text before the first byte 0. A text that does not fit into a line of `nodes.conf` counts as empty.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
     if text.bytes().all(crate::conf::is_plain) { text.to_string() } else { String::new() }
 }
 
-/// Writes an address as text; one that is too long is cut.
+/// Writes an address as text; a longer one is truncated.
 pub(crate) fn put_ip(out: &mut Vec<u8>, ip: &str) {
     let len = ip.len().min(IP_LEN - 1);
     out.extend_from_slice(&ip.as_bytes()[..len]);

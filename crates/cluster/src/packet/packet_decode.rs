@@ -1,4 +1,4 @@
-//! From bytes to packets.
+//! Decoding of packets.
 
 use super::extension::Extension;
 use super::gossip_entry::{ENTRY_LEN, GossipEntry};
@@ -12,64 +12,64 @@ use std::fmt;
 /// A packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What it says of its sender; None in a light packet.
+    /// Sender's description of itself; None in a light packet.
     pub header: Option<Header>,
-    /// What it is about.
+    /// Content of the packet.
     pub body: Body,
 }
 
-/// What a packet is about.
+/// Content of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// A ping, a pong or a meet.
     Gossip {
-        /// Which of them.
+        /// Kind of the message.
         message: MessageType,
-        /// What is told of others.
+        /// Information about other nodes.
         entries: Vec<GossipEntry>,
-        /// What is told beside.
+        /// Further information about the sender.
         extensions: Vec<Extension>,
     },
-    /// That node has failed.
+    /// A node has failed.
     Fail(Option<NodeId>),
     /// A message for subscribers.
     Publish {
-        /// Where to.
+        /// Channel.
         channel: Vec<u8>,
-        /// What.
+        /// Message.
         message: Vec<u8>,
-        /// The channel belongs to a slot.
+        /// Whether the channel belongs to a slot.
         is_sharded: bool,
     },
     /// The sender asks for a vote.
     VoteRequest,
     /// The sender gives its vote.
     Vote,
-    /// A node has these slots.
+    /// Slots of a node.
     Update {
-        /// Since when.
+        /// Epoch of the node's claim.
         config_epoch: u64,
-        /// Which node.
+        /// Name of the node.
         node: Option<NodeId>,
-        /// Which slots.
+        /// Slots of the node.
         slots: SlotSet,
     },
     /// The sender wants to take over.
     ManualFailoverStart,
-    /// A message between modules, which are not here.
+    /// A message between modules, which do not exist here.
     Module,
-    /// A kind of message that is not known.
+    /// An unknown type of message.
     Unknown(u16),
 }
 
-/// Why bytes are no packet.
+/// Reason for which bytes are no packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketError {
-    /// Another version of the bus.
+    /// The version of the bus is another one.
     Version(u16),
-    /// A message that may not have a light header has one.
+    /// A message of this type may not have a light header.
     NotLight(MessageType),
-    /// The length is not what the parts come to.
+    /// The length is not the sum of the parts.
     Length(u16),
 }
 
@@ -91,16 +91,16 @@ impl fmt::Display for PacketError {
     }
 }
 
-/// The number of a packet's type, without what its header is.
+/// Returns the number of a packet's type, without the bit of its header.
 pub fn message_type(packet: &[u8]) -> u16 {
     let bytes = packet.get(12..14).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
     u16::from_be_bytes(bytes) & !LIGHT
 }
 
-/// Decodes a packet that [`PacketReader`](super::PacketReader) has cut: signature and length are checked.
+/// Decodes a packet that [`PacketReader`](super::PacketReader) has split off: signature and length are checked.
 ///
 /// # Errors
-/// Why it is none.
+/// Returns a [`PacketError`] if the bytes are no packet.
 pub fn decode(packet: &[u8]) -> Result<Packet, PacketError> {
     let number = message_type(packet);
     let broken = PacketError::Length(number);

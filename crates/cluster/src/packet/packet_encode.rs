@@ -1,11 +1,11 @@
-//! From packets to bytes.
+//! Encoding of packets.
 
 use super::message_type::MessageType;
 use super::packet_decode::Body;
 use super::packet_header::{Header, LIGHT, finish, start};
 use crate::node_id::{NAME_LEN, NodeId};
 
-/// A full packet.
+/// Encodes a full packet.
 pub fn encode(header: &Header, body: &Body) -> Vec<u8> {
     let (count, extensions) = match body {
         Body::Gossip { entries, extensions, .. } => (entries.len() as u16, extensions.len() as u16),
@@ -17,7 +17,7 @@ pub fn encode(header: &Header, body: &Body) -> Vec<u8> {
     out
 }
 
-/// A light packet: for messages whose sender is known by the link.
+/// Encodes a light packet, whose sender is known by the link.
 pub fn encode_light(body: &Body) -> Vec<u8> {
     let mut out = Vec::new();
     start(&mut out, body.message() as u16 | LIGHT, 0, 0);
@@ -27,7 +27,7 @@ pub fn encode_light(body: &Body) -> Vec<u8> {
 }
 
 impl Body {
-    /// Which message it is. One that is not known is never sent.
+    /// Returns the message's type. An unknown type is never sent.
     pub fn message(&self) -> MessageType {
         match self {
             Body::Gossip { message, .. } => *message,

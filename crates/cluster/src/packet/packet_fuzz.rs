@@ -1,11 +1,11 @@
-//! What a fuzzer calls.
+//! Entry point for a fuzzer.
 
 use super::{PacketReader, decode, encode, encode_light};
 
-/// Bytes of a link, cut in two: must not panic; what is a packet reads the same when it is written again.
+/// Reads bytes of a link, split in two: this must not panic, and a packet that is written again must read the same.
 ///
 /// # Panics
-/// When that does not hold.
+/// Panics if one of these fails.
 pub fn fuzz(data: &[u8]) {
     let Some((at, data)) = data.split_first() else {
         return;
@@ -15,7 +15,7 @@ pub fn fuzz(data: &[u8]) {
     for piece in [one, two] {
         reader.push(piece);
         while let Ok(Some(bytes)) = reader.next_packet(usize::MAX) {
-            // What was spoilt on the way is not a packet; what is in it may be spoilt all the same.
+            // Bytes damaged on the way are no packet, and a packet's content may be damaged all the same.
             if let Ok(packet) = decode(&bytes) {
                 let write = || match &packet.header {
                     Some(header) => encode(header, &packet.body),

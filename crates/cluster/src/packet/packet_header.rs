@@ -1,37 +1,37 @@
-//! What each full packet says of its sender.
+//! Sender's description of itself in each full packet.
 
 use super::message_type::MessageType;
 use super::packet_bytes::{Bytes, IP_LEN, put_ip};
 use crate::node_id::{NAME_LEN, NodeId};
 use crate::slot_set::{BITMAP_LEN, SlotSet};
 
-/// How long a header is.
+/// Length of a header.
 pub const HEADER_LEN: usize = 2256;
-/// How long a light one is.
+/// Length of a light header.
 pub(crate) const LIGHT_LEN: usize = 16;
-/// What packets begin with.
+/// Beginning of a packet.
 pub(crate) const SIGNATURE: &[u8; 4] = b"RCmb";
 /// The only version.
 pub(crate) const VERSION: u16 = 1;
-/// The bit of the type that says that the header is a light one.
+/// Bit of the type that marks a light header.
 pub(crate) const LIGHT: u16 = 0x8000;
 
-/// Bytes of the header that nobody uses.
+/// Unused bytes of the header.
 const RESERVED: usize = 30;
 
-/// What a message says beside what it is about.
+/// Flags of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags(pub u8);
 
 impl MessageFlags {
     /// The sender is a primary that has paused for a manual failover.
     pub const PAUSED: u8 = 1;
-    /// A vote is asked for though the primary may work.
+    /// The sender asks for a vote though the primary may work.
     pub const FORCE_VOTE: u8 = 1 << 1;
-    /// The sender understands extensions, and they may be there.
+    /// The sender understands extensions, and the packet may have some.
     pub const EXTENSIONS: u8 = 1 << 2;
 
-    /// Whether it has any of these.
+    /// Returns whether any of these bits is set.
     pub fn has(self, bits: u8) -> bool {
         self.0 & bits != 0
     }
@@ -40,39 +40,39 @@ impl MessageFlags {
 /// The header of a full packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Who sends it; None if it is no name.
+    /// Name of the sender; None if it is invalid.
     pub sender: Option<NodeId>,
-    /// The greatest epoch that the sender has seen.
+    /// Greatest epoch that the sender has seen.
     pub current_epoch: u64,
-    /// The sender's, or its primary's.
+    /// Config epoch of the sender, or of its primary.
     pub config_epoch: u64,
-    /// How far the sender's data set is.
+    /// Length of the history of the sender's data set.
     pub offset: i64,
-    /// The slots of the sender, or its primary.
+    /// Slots of the sender, or of its primary.
     pub slots: SlotSet,
     /// Whether a primary is named at all.
     pub is_replica: bool,
-    /// The sender's primary; None if it is no name.
+    /// Primary of the sender; None if the name is invalid.
     pub primary: Option<NodeId>,
-    /// The address that the sender wants to be known by; empty for where it is seen.
+    /// Address that the sender announces; empty if others are to use its connection's.
     pub ip: String,
-    /// The port that nodes use, and their clients.
+    /// Port that nodes and their clients use.
     pub port: u16,
-    /// The port of the other kind: with TLS if that one is without.
+    /// Port of the other kind: with TLS if that one is without.
     pub other_port: u16,
-    /// The port of the bus.
+    /// Port of the bus.
     pub bus_port: u16,
-    /// The sender's flags.
+    /// Flags of the sender.
     pub flags: u16,
-    /// The cluster is down as the sender sees it.
+    /// Whether the cluster is down from the sender's view.
     pub is_down: bool,
-    /// What this message is.
+    /// Flags of the message.
     pub message_flags: MessageFlags,
 }
 
 impl Header {
-    /// The header, and the numbers of gossip entries and of extensions. The first bytes, up to the count, are checked
-    /// already.
+    /// Reads the header, and the numbers of gossip entries and of extensions. The caller has checked the first bytes,
+    /// up to the count.
     pub(super) fn decode(bytes: &mut Bytes<'_>) -> Option<(Header, u16, u16)> {
         bytes.take(10)?;
         let port = bytes.u16()?;
@@ -106,7 +106,7 @@ impl Header {
         Some((header, count, extensions))
     }
 
-    /// Writes the header. The length is filled in when all is there.
+    /// Writes the header. The length is filled in at the end.
     pub(super) fn encode(&self, message: MessageType, count: u16, extensions: u16) -> Vec<u8> {
         let mut out = Vec::with_capacity(HEADER_LEN);
         start(&mut out, message as u16, self.port, count);
@@ -129,7 +129,7 @@ impl Header {
     }
 }
 
-/// Writes what light headers have, too.
+/// Writes the part that light headers also have.
 pub(super) fn start(out: &mut Vec<u8>, message: u16, port: u16, count: u16) {
     out.extend_from_slice(SIGNATURE);
     out.extend_from_slice(&[0; 4]);
@@ -138,7 +138,7 @@ pub(super) fn start(out: &mut Vec<u8>, message: u16, port: u16, count: u16) {
     }
 }
 
-/// Fills the length in.
+/// Fills in the length.
 pub(super) fn finish(out: &mut [u8]) {
     let len = (out.len() as u32).to_be_bytes();
     if let Some(place) = out.get_mut(4..8) {

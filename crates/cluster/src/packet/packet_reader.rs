@@ -1,31 +1,31 @@
-//! Cuts the bytes of a link into packets.
+//! Splits the bytes of a link into packets.
 
 use super::gossip_entry::ENTRY_LEN;
 use super::message_type::MessageType;
 use super::packet_header::{HEADER_LEN, LIGHT, LIGHT_LEN, SIGNATURE};
 
-/// Up to here a packet says how long it is, what kind of header it has, what it is about, and of how many nodes.
+/// Length of the beginning that has the packet's length, kind of header, type, and number of nodes.
 const PREFIX_LEN: usize = LIGHT_LEN;
-/// Bytes behind the header, and behind what is told of other nodes, in packets that carry no message of a client.
+/// Greatest length of the part behind the header and the gossip, in packets without a message of a client.
 const REST_MAX: usize = 1 << 20;
 
-/// Memory that stays when all packets have been cut off.
+/// Memory that is retained when all packets have been split off.
 const KEPT_MAX: usize = 1 << 20;
 
-/// Bytes that do not begin as a packet does: the link is of no use any more.
+/// Error: the bytes do not begin a packet, and the link cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadFrame;
 
-/// Keeps the bytes of a packet that has not come in whole. Memory is taken as bytes come in, not as they are promised.
+/// Retains the bytes of a partial packet. Memory grows with the bytes that arrive, not with the announced length.
 #[derive(Clone, Debug, Default)]
 pub struct PacketReader {
     bytes: Vec<u8>,
-    /// Bytes of packets that have been cut off.
+    /// Bytes of packets that have been split off.
     cut: usize,
 }
 
 impl PacketReader {
-    /// More bytes.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         let cut = std::mem::take(&mut self.cut);
         if cut == self.bytes.len() && self.bytes.capacity() > KEPT_MAX {
@@ -36,15 +36,15 @@ impl PacketReader {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns how much memory is taken.
+    /// Returns how much memory the reader takes.
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// The next whole packet, of at most `most` bytes. It can be no longer than one of its type may be, either.
+    /// Returns the next whole packet, of at most `most` bytes, and no longer than its type allows.
     ///
     /// # Errors
-    /// The bytes are no packet, or promise to be longer.
+    /// Returns [`BadFrame`] if the bytes are no packet, or announce a longer one.
     pub fn next_packet(&mut self, most: usize) -> Result<Option<&[u8]>, BadFrame> {
         let rest = &self.bytes[self.cut..];
         let Some(prefix) = rest.get(..PREFIX_LEN) else {
@@ -66,7 +66,7 @@ impl PacketReader {
     }
 }
 
-/// How long a packet of this type can be that tells of so many nodes.
+/// Returns the greatest length of a packet of this type with information about so many nodes.
 fn longest(message: u16, count: u16) -> usize {
     match MessageType::of(message) {
         Some(message) if message.is_publish() || message == MessageType::Module => usize::MAX,

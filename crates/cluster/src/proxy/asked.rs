@@ -7,33 +7,33 @@ use crate::proxy::reply_join::Join;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// A client: what its worker knows the connection by, and its number.
+/// A client: its worker's token of the connection, and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientKey {
-    /// Another client's may be the same later.
+    /// Token, which another client may have later.
     pub token: usize,
-    /// No other client has it.
+    /// Number, which no other client has.
     pub client: u64,
 }
 
-/// An answer for a client, who may be gone.
+/// Answer for a client, whose connection may have ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The client that asked.
+    /// Client that asked.
     pub to: ClientKey,
-    /// The reply.
+    /// Reply.
     pub bytes: Vec<u8>,
-    /// No question of this client is open any more.
+    /// Whether no question of this client is open any more.
     pub is_last: bool,
 }
 
-/// A part of a question.
+/// State of a question's part.
 pub(super) enum PartState {
     /// Not sent: this connection is not ready.
     Waiting(ProxyLink),
     /// Sent over this connection.
     Sent(ProxyLink),
-    /// With this reply: it is asked anew.
+    /// Postponed by this reply: the part is sent again.
     PutOff(Vec<u8>),
     Replied(Vec<u8>),
 }
@@ -46,9 +46,9 @@ pub(super) struct Asked {
     pub hops: Vec<u8>,
     /// Parts without a reply.
     pub left: usize,
-    /// When it is given up, unless its node works on it.
+    /// Time at which the question is given up, unless its node works on it.
     pub deadline: Millis,
-    /// Nothing of it is sent any more.
+    /// Whether no part is to be sent any more.
     pub is_withdrawn: bool,
     pub answer: Option<Vec<u8>>,
 }
@@ -56,15 +56,14 @@ pub(super) struct Asked {
 /// Questions of a client that have not been answered.
 #[derive(Default)]
 pub(super) struct ClientQueue {
-    /// Their numbers, in order.
+    /// Numbers of the questions, in order.
     pub ids: VecDeque<u64>,
-    /// The node that all of them were sent to, over one connection, and none of them from there; None where they go
-    /// different ways.
+    /// Node to which all of them were sent, over one connection and without a redirection; None if they differ.
     pub owner: Option<SocketAddr>,
 }
 
 impl ClientQueue {
-    /// Adds a question, which is for this node alone, or for several.
+    /// Adds a question; `owner`: its only node, or None for several.
     pub fn push(&mut self, id: u64, owner: Option<SocketAddr>) {
         if self.ids.is_empty() || self.owner != owner {
             self.owner = owner.filter(|_| self.ids.is_empty());
@@ -72,14 +71,14 @@ impl ClientQueue {
         self.ids.push_back(id);
     }
 
-    /// A question has left the way of the others.
+    /// Records that a question was sent elsewhere than the others.
     pub fn part_ways(&mut self) {
         self.owner = None;
     }
 }
 
 impl Asked {
-    /// Makes the answer of the replies, which are all there.
+    /// Joins the replies, which have all arrived, into the answer.
     pub fn conclude(&mut self) {
         let parts = std::mem::take(&mut self.question.parts);
         let mut replies = std::mem::take(&mut self.states).into_iter().map(|state| match state {
@@ -95,12 +94,12 @@ impl Asked {
         });
     }
 
-    /// Whether parts of it may be sent.
+    /// Returns whether parts of the question may be sent.
     pub fn is_open(&self) -> bool {
         self.answer.is_none() && !self.is_withdrawn
     }
 
-    /// Returns the connection that its only part goes over.
+    /// Returns the connection of the question's only part.
     pub fn only_link(&self) -> Option<ProxyLink> {
         match self.states[..] {
             [PartState::Waiting(link) | PartState::Sent(link)] => Some(link),

@@ -1,16 +1,15 @@
-//! A node that answers its clients for slots of other nodes: it asks their owners and passes on what they reply.
+//! Answers of a node for slots of other nodes: it asks their owners and returns their replies to its clients.
 //!
 //! ```text
-//!   [`Question`] of a client -> [`Proxy`] -> a part for each owner -> [`owner_links`]: one after the other over a connection
+//!   [`Question`] of a client -> [`Proxy`] -> a part for each owner -> [`owner_links`]: in order over a connection
 //!                                 ^   |                                  |
 //!     MOVED, ASK: ask there       +---+------------- replies ------------+      in the order of the requests
 //!                                     v
 //!                      parts joined ([`reply_join`]), each client's answers in the order of its questions
 //! ```
 //!
-//! What comes in is bytes, time and the ends of connections; what goes out is bytes, wishes for connections and
-//! answers. Nothing here knows of sockets, threads or clocks, nor of commands: what a question consists of is its
-//! asker's matter.
+//! Bytes, time and the ends of connections come in; bytes, requests for connections and answers go out. The module
+//! depends on no sockets, threads, clocks or commands: its caller decides which parts a question has.
 
 mod asked;
 pub mod owner_link;

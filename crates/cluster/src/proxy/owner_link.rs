@@ -1,7 +1,7 @@
 //! One connection to another node: requests go out one after the other, replies come back in their order.
 //!
 //! ```text
-//!   opening -> greeting: AUTH, HELLO, CLIENT CAPA, SELECT; nothing is asked before all have succeeded -> ready
+//!   opening -> greeting: AUTH, HELLO, CLIENT CAPA, SELECT; no part is sent before all have succeeded -> ready
 //! ```
 
 use crate::Millis;
@@ -12,38 +12,38 @@ use resp::encode_command;
 use resp::reply_scan::{NotResp, ReplyScan};
 use std::collections::VecDeque;
 
-/// A part of a question: the question's number, and the part's among its parts.
+/// Part of a question: the question's number, and the part's index.
 pub(super) type PartId = (u64, usize);
 
-/// How this node is let in by others.
+/// This node's login at other nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// The user; empty: the default one.
+    /// User; empty: the default one.
     pub user: Vec<u8>,
-    /// Its password; empty for none.
+    /// Password of the user; empty for none.
     pub password: Vec<u8>,
 }
 
-/// What a connection is told first says that it wants to be sent on, and not be answered in the name of others.
+/// Capability that a connection announces first: the other node is to redirect, and not to answer for others.
 pub const CAPABILITY: &str = "moved";
 
-/// The room for output that stays, in bytes.
+/// Bytes of the output buffer that are retained.
 const OUTPUT_KEPT: usize = 64 << 10;
 
-/// What has come.
+/// Event of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// The greeting has succeeded.
     Ready,
-    /// The other node refuses the greeting with this error.
+    /// The other node has refused the greeting with this error.
     Refused(Vec<u8>),
-    /// The reply to a part.
+    /// A part's reply has arrived.
     Reply(PartId, Vec<u8>),
 }
 
 enum State {
     Opening,
-    /// For each reply that is still to come whether it must be no error.
+    /// For each expected reply: whether it must not be an error.
     Greeting(VecDeque<bool>),
     Ready,
 }
@@ -51,25 +51,25 @@ enum State {
 /// A part that was sent.
 struct Awaited {
     id: PartId,
-    /// Replies to come. The first is to ASKING, if that was sent before it.
+    /// Number of expected replies. The first is to ASKING, if that was sent before the part.
     left: usize,
     after_asking: bool,
-    /// What a request before the last one was told, if it was sent on or put off.
+    /// Reply that redirected or postponed a request before the last one.
     sent_on: Option<Vec<u8>>,
 }
 
 pub(super) struct OwnerLink {
     pub place: Place,
     state: State,
-    /// Parts that wait until it is ready, and whether ASKING comes before them.
+    /// Parts that wait for the connection, and whether ASKING precedes them.
     pub waiting: VecDeque<(PartId, bool)>,
     awaited: VecDeque<Awaited>,
-    /// What is to be sent, and how much of that has gone.
+    /// Bytes to send; `gone` of them are sent.
     output: Vec<u8>,
     gone: usize,
     input: Vec<u8>,
     scan: ReplyScan,
-    /// When something came, or was sent after all had been answered.
+    /// Time of the last bytes received, or of the first request after all had been answered.
     pub active_at: Millis,
 }
 
@@ -88,7 +88,7 @@ impl OwnerLink {
         }
     }
 
-    /// The connection is there.
+    /// Records that the connection is established.
     pub fn opened(&mut self, credentials: &Credentials, now: Millis) {
         let mut expected = VecDeque::new();
         let mut say = |words: &[&[u8]], must_succeed: bool| {
@@ -119,22 +119,22 @@ impl OwnerLink {
         matches!(self.state, State::Ready)
     }
 
-    /// Whether it owes something.
+    /// Returns whether replies are outstanding.
     pub fn is_busy(&self) -> bool {
         !self.is_ready() || !self.awaited.is_empty()
     }
 
-    /// Returns how many parts wait for it.
+    /// Returns how many parts wait for the connection.
     pub fn load(&self) -> usize {
         self.waiting.len() + self.awaited.len()
     }
 
-    /// Whether it owes something, and nothing has come for longer than this.
+    /// Returns whether replies are outstanding, and no bytes have arrived for longer than this.
     pub fn is_late(&self, now: Millis, time: Millis) -> bool {
         self.is_busy() && now - self.active_at > time
     }
 
-    /// Sends a part, which needs it to be ready.
+    /// Sends a part over a ready connection.
     pub fn send(&mut self, id: PartId, part: &Part, asking: bool, now: Millis) {
         if asking {
             encode_command(&mut self.output, &["ASKING"]);
@@ -147,12 +147,12 @@ impl OwnerLink {
         self.awaited.push_back(Awaited { id, left, after_asking: asking, sent_on: None });
     }
 
-    /// What is to be sent.
+    /// Returns the bytes to send.
     pub fn unsent(&self) -> &[u8] {
         self.output.get(self.gone..).unwrap_or_default()
     }
 
-    /// So much of it has gone.
+    /// Records that so many of them are sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.gone += bytes;
         if self.gone >= self.output.len() {
@@ -162,22 +162,23 @@ impl OwnerLink {
         }
     }
 
-    /// Takes bytes; what they came to is asked for with [`Self::take_all`].
+    /// Takes bytes; [`Self::take_all`] returns their events.
     pub fn receive(&mut self, bytes: &[u8], now: Millis) {
         self.input.extend_from_slice(bytes);
         self.active_at = now;
     }
 
-    /// All that has come, in order.
+    /// Returns all events that have arrived, in order.
     ///
     /// # Errors
-    /// The bytes are no replies, or replies to nothing. What came before is lost with the connection.
+    /// Returns [`NotResp`] if the bytes are no replies, or replies to no request. Earlier replies are lost with the
+    /// connection.
     pub fn take_all(&mut self) -> Result<Vec<Came>, NotResp> {
         let (mut came, mut start) = (Vec::new(), 0);
         while let Some(len) = self.scan.end(&self.input[start..])? {
             let reply = &self.input[start..start + len];
             start += len;
-            // Nothing was subscribed to, so a message is no reply to anything.
+            // The connection has no subscriptions, so a message is no reply to any request.
             if reply.starts_with(b">") {
                 continue;
             }
@@ -219,7 +220,7 @@ impl OwnerLink {
         Ok(came)
     }
 
-    /// What was sent and not answered, in order.
+    /// Returns the parts that were sent and not answered, in order.
     pub fn unanswered(&self) -> impl Iterator<Item = PartId> {
         self.awaited.iter().map(|awaited| awaited.id)
     }

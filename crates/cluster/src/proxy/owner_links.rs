@@ -1,8 +1,8 @@
-//! Connections to other nodes, and which of them a part of a question goes over.
+//! Connections to other nodes, and the choice of one for each part of a question.
 //!
-//! Replies come in the order of the requests, so a request that takes long holds all that were sent behind it. Commands
-//! that may take long have connections of their own, one for each that is under way, up to a bound. A connection over
-//! which no reply has come for a while gets nothing more while there is another one.
+//! Replies arrive in the order of the requests, so a slow request holds up all that were sent behind it. Commands that
+//! may be slow have connections of their own, one for each in progress, up to a bound. A connection without a reply for
+//! a while gets no further parts while there is another one.
 
 use crate::Millis;
 use crate::proxy::owner_link::OwnerLink;
@@ -10,9 +10,9 @@ use crate::proxy::question::Context;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Connections of a kind to a node.
+/// Greatest number of connections of a kind to a node.
 const LINKS_MAX: usize = 8;
-/// Milliseconds without a reply after which a connection gets nothing more, if there is another one.
+/// Milliseconds without a reply after which a connection gets no further parts, if there is another one.
 const LATE: Millis = 50;
 /// Milliseconds without questions after which a connection is closed.
 const IDLE: Millis = 60_000;
@@ -21,12 +21,12 @@ const IDLE: Millis = 60_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProxyLink(pub u64);
 
-/// An order about sockets.
+/// Order about a connection's socket.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LinkOrder {
-    /// Connect to there; [`opened`](super::Proxy::opened) or [`lost`](super::Proxy::lost) follows.
+    /// Connect to that address; [`opened`](super::Proxy::opened) or [`lost`](super::Proxy::lost) follows.
     Connect(ProxyLink, SocketAddr),
-    /// It is not wanted any more.
+    /// Close the connection.
     Close(ProxyLink),
 }
 
@@ -35,7 +35,7 @@ pub enum LinkOrder {
 pub(super) struct Place {
     pub to: SocketAddr,
     pub context: Context,
-    /// The connections are for commands that may take long.
+    /// Whether the connections are for commands that may be slow.
     pub is_for_long: bool,
 }
 
@@ -58,7 +58,7 @@ impl OwnerLinks {
         self.links.get_mut(&id)
     }
 
-    /// Returns the connection that the next part for a place goes over. None: one more is to be opened.
+    /// Returns the connection for the next part to a place. None: another one is to be opened.
     pub fn choose(&self, place: &Place, now: Millis) -> Option<ProxyLink> {
         let ids = self.places.get(place)?;
         let links = || ids.iter().filter_map(|id| Some((*id, self.links.get(id)?)));
@@ -87,8 +87,8 @@ impl OwnerLinks {
         Some(link)
     }
 
-    /// Returns the connections that are to be closed: nobody has used them for long, they cannot be had in time, or
-    /// they owe replies of a node that is silent on all of its connections.
+    /// Returns the connections to close: unused for long, not established in time, or with outstanding replies of a
+    /// node that is silent on all of its connections.
     pub fn over(&self, now: Millis, timeout: Millis, is_silent: impl Fn(SocketAddr) -> bool) -> Vec<ProxyLink> {
         let is_over = |link: &OwnerLink| {
             let silence = now - link.active_at;
@@ -119,7 +119,7 @@ mod tests {
         Place { to: TO.parse().unwrap(), context: Context::default(), is_for_long }
     }
 
-    /// Sends a part over the connection that is chosen, which is opened if there is none. Returns its number.
+    /// Sends a part over the chosen connection, which is opened if there is none. Returns its number.
     fn send(links: &mut OwnerLinks, is_long: bool, now: Millis) -> u64 {
         let id = links.choose(&place(is_long), now).unwrap_or_else(|| {
             let id = ProxyLink(links.links.len() as u64);

@@ -1,4 +1,4 @@
-//! What a worker asks of other nodes for its clients.
+//! A worker's questions to other nodes for its clients.
 
 use crate::Millis;
 use crate::proxy::asked::{Answer, Asked, ClientKey, ClientQueue, PartState};
@@ -10,16 +10,16 @@ use crate::slot_map::SlotMap;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
-/// How often a part is asked again: where it is sent on, or when a connection broke that it was only to read over.
+/// Number of times that a part is sent again: after a redirection, or when a connection broke and the part only reads.
 const HOPS_MAX: u8 = 5;
-/// Milliseconds after which a part is asked anew that was put off.
+/// Milliseconds after which a postponed part is sent again.
 const PUT_OFF: Millis = 20;
-/// Milliseconds after which the nodes are looked at again that work on parts for longer than the timeout.
+/// Milliseconds between two checks of nodes that work on parts for longer than the timeout.
 const LOOK: Millis = 100;
-/// Questions of one client that are under way at a time.
+/// Greatest number of one client's questions in progress.
 const AT_ONCE: usize = 256;
 
-/// Nothing of it was carried out.
+/// The part was not carried out.
 const UNREACHABLE: &str = "CLUSTERDOWN The node that serves the slot cannot be reached";
 const UNANSWERED: &str = "CLUSTERDOWN The node that serves the slot has not answered";
 const OPEN: &str = "UNACKNOWLEDGED The node that serves the slot has not answered. The outcome is open: the command may \
@@ -30,18 +30,18 @@ const REFUSED: &str = "CLUSTERDOWN The node that serves the slot does not let th
 /// The state machine.
 #[derive(Default)]
 pub struct Proxy {
-    /// How other nodes let this one in.
+    /// Login at other nodes.
     pub credentials: Credentials,
-    /// Milliseconds after which there is no more to wait for, unless the node works on it.
+    /// Milliseconds after which a question is given up, unless its node works on it.
     pub timeout: Millis,
     links: OwnerLinks,
-    /// By number, which is the order in which they were asked.
+    /// Questions by number, which is the order in which they were asked.
     asked: BTreeMap<u64, Asked>,
-    /// Parts that were put off, by the time at which they are asked anew.
+    /// Postponed parts, by the time at which they are sent again.
     put_off: BTreeSet<(Millis, PartId)>,
     /// Questions that have not been answered, by client.
     queues: HashMap<u64, ClientQueue>,
-    /// When nodes are looked at next that work on parts for longer than the timeout.
+    /// Time of the next check of nodes that work on parts for longer than the timeout.
     look_at: Millis,
     next: u64,
     unsent: BTreeSet<ProxyLink>,
@@ -50,7 +50,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A client's next question. It is answered after those before it.
+    /// Asks a client's next question. The answer follows those before it.
     pub fn ask(&mut self, by: ClientKey, question: Question, now: Millis) {
         self.next += 1;
         let last = self.queues.get(&by.client).and_then(|queue| self.asked.get(queue.ids.back()?));
@@ -67,7 +67,8 @@ impl Proxy {
         (0..count).for_each(|part| self.begin((id, part), behind, now));
     }
 
-    /// Asks a part of the node that is believed to answer it. `behind`: the connection of what its client waits for.
+    /// Sends a part to the node that is expected to answer it. `behind`: the connection of the client's earlier
+    /// questions.
     fn begin(&mut self, part: PartId, behind: Option<ProxyLink>, now: Millis) {
         let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) else { return };
         let Part { to, asking, .. } = asked.question.parts[part.1];
@@ -75,8 +76,8 @@ impl Proxy {
         self.send(part, Redirection { to, asking }, behind, now);
     }
 
-    /// Whether a client's next question may be asked now, as all that it waits for will be answered over the same
-    /// connection before it, and nobody else is held by it there.
+    /// Returns whether a client's next question may be asked now: all of its earlier questions will be answered before
+    /// it over the same connection, and the question holds up no other client there.
     pub fn may_follow(&self, client: u64, question: &Question) -> bool {
         let Some(queue) = self.queues.get(&client).filter(|queue| queue.ids.len() < AT_ONCE) else { return false };
         let Some(owner) = question.only_owner().filter(|owner| queue.owner == Some(*owner)) else { return false };
@@ -84,8 +85,8 @@ impl Proxy {
         last.is_some_and(|link| link.place.to == owner && (link.place.is_for_long || !question.parts[0].is_long))
     }
 
-    /// Judges anew all that is asked. `has_rights`: whether the client's rights are still those of this change. What
-    /// has not been sent for a client with others is not, and what has been is not sent again.
+    /// Checks the rights of all open questions again. `has_rights`: whether the client's rights are still those of this
+    /// change. A part whose client has other rights is neither sent nor retried.
     pub fn judge(&mut self, mut has_rights: impl FnMut(ClientKey, u64) -> bool) {
         let open = self.asked.iter_mut().filter(|(_, asked)| asked.is_open());
         let lost = open.filter(|(_, asked)| !has_rights(asked.by, asked.question.rights_since));
@@ -105,54 +106,54 @@ impl Proxy {
         }
     }
 
-    /// Whether something has been sent by rights that its client has not any more, and may be carried out yet.
+    /// Returns whether a part was sent by rights that its client no longer has, and may still be carried out.
     pub fn has_withdrawn(&self) -> bool {
         self.asked.values().any(|asked| asked.is_withdrawn && asked.answer.is_none())
     }
 
-    /// Whether nothing is asked.
+    /// Returns whether no question is open.
     pub fn is_idle(&self) -> bool {
         self.asked.is_empty()
     }
 
-    /// Whether there are neither questions nor connections.
+    /// Returns whether there are neither questions nor connections.
     pub fn is_unused(&self) -> bool {
         self.asked.is_empty() && self.links.is_empty() && self.answers.is_empty() && self.orders.is_empty()
     }
 
-    /// Whether something is to be done with sockets.
+    /// Returns whether there are orders about sockets.
     pub fn has_orders(&self) -> bool {
         !self.orders.is_empty()
     }
 
-    /// What is to be done with sockets.
+    /// Takes the orders about sockets.
     pub fn take_orders(&mut self) -> Vec<LinkOrder> {
         std::mem::take(&mut self.orders)
     }
 
-    /// Connections that have got more to send since this was called last.
+    /// Takes the connections that have got more bytes to send since the last call.
     pub fn take_unsent(&mut self) -> BTreeSet<ProxyLink> {
         std::mem::take(&mut self.unsent)
     }
 
-    /// What a connection has to send.
+    /// Returns the bytes that a connection has to send.
     pub fn unsent(&self, id: ProxyLink) -> &[u8] {
         self.links.get(id).map(OwnerLink::unsent).unwrap_or_default()
     }
 
-    /// So much of that has been taken.
+    /// Records that so many of them were taken.
     pub fn note_sent(&mut self, id: ProxyLink, bytes: usize) {
         if let Some(link) = self.links.get_mut(id) {
             link.note_sent(bytes);
         }
     }
 
-    /// Answers that are there.
+    /// Takes the answers that are complete.
     pub fn take_answers(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.answers)
     }
 
-    /// A connection that was asked for is there.
+    /// Records that a requested connection is established.
     pub fn opened(&mut self, id: ProxyLink, now: Millis) {
         if let Some(link) = self.links.get_mut(id) {
             link.opened(&self.credentials, now);
@@ -160,7 +161,7 @@ impl Proxy {
         }
     }
 
-    /// Something came. `map`: by which names of hosts are looked up.
+    /// Takes a connection's bytes. `map`: resolves names of hosts.
     pub fn received(&mut self, id: ProxyLink, bytes: &[u8], map: &SlotMap, now: Millis) {
         let Some(link) = self.links.get_mut(id) else { return };
         link.receive(bytes, now);
@@ -182,14 +183,14 @@ impl Proxy {
         }
     }
 
-    /// A connection is gone, or could not be had.
+    /// Records that a connection has ended, or could not be made.
     pub fn lost(&mut self, id: ProxyLink, now: Millis) {
         self.end(id, UNREACHABLE, now);
     }
 
-    /// Asks anew what was put off, and ends what has lasted for too long: questions, and connections over which nothing
-    /// comes or is asked. `is_silent`: whether the node at an address does not answer the bus either. One that does
-    /// works on what it was sent, however long that takes.
+    /// Sends postponed parts again, and ends questions and connections whose time has expired. `is_silent`: whether the
+    /// node at an address does not answer the bus either. A node that does is taken to work on its parts, however long
+    /// that takes.
     pub fn tick(&mut self, now: Millis, is_silent: impl Fn(SocketAddr) -> bool) {
         while let Some((at, part)) = self.put_off.first().copied().filter(|(at, _)| *at <= now) {
             self.put_off.remove(&(at, part));
@@ -219,14 +220,14 @@ impl Proxy {
         self.look_at = if is_any_left { now + LOOK } else { 0 };
     }
 
-    /// Whether a node that answers the bus works on the part.
+    /// Returns whether a node that answers the bus works on the part.
     fn is_under_way(&self, part: PartId, is_silent: impl Fn(SocketAddr) -> bool) -> bool {
         let Some(asked) = self.asked.get(&part.0).filter(|asked| asked.is_open()) else { return false };
         let PartState::Sent(link) = &asked.states[part.1] else { return false };
         self.links.get(*link).is_some_and(|link| !is_silent(link.place.to))
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// Returns when [`Self::tick`] has work.
     pub fn next_time(&self) -> Option<Millis> {
         let deadline = self.asked.values().next().map(|asked| asked.deadline.max(self.look_at));
         deadline.into_iter().chain(self.put_off.first().map(|(at, _)| *at)).min()
@@ -258,7 +259,7 @@ impl Proxy {
     fn send_waiting(&mut self, id: ProxyLink, now: Millis) {
         let Some(link) = self.links.get_mut(id) else { return };
         for (part, asking) in std::mem::take(&mut link.waiting) {
-            // A client that has waited for too long was told so.
+            // A client whose time had expired has got its error already.
             if let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.is_open()) {
                 link.send(part, &asked.question.parts[part.1], asking, now);
                 asked.states[part.1] = PartState::Sent(id);
@@ -285,7 +286,7 @@ impl Proxy {
         }
     }
 
-    /// The connection is no more. Who has not been sent gets `why`.
+    /// Ends a connection. Parts that were not sent get the error `why`.
     fn end(&mut self, id: ProxyLink, why: &str, now: Millis) {
         let Some(link) = self.links.remove(id) else { return };
         let to = link.place.to;
@@ -306,7 +307,7 @@ impl Proxy {
         link.waiting.iter().for_each(|(part, _)| self.give_up(*part, why));
     }
 
-    /// Nothing more will come for this part. `why`: what is said if it was not sent.
+    /// Gives up a part that will have no reply. `why`: its error if it was not sent.
     fn give_up(&mut self, part: PartId, why: &str) {
         let Some(asked) = self.asked.get_mut(&part.0).filter(|asked| asked.answer.is_none()) else { return };
         let text = match &mut asked.states[part.1] {
@@ -331,7 +332,7 @@ impl Proxy {
         }
     }
 
-    /// All parts are there: the client is answered, after what it asked before.
+    /// Answers the client, behind its earlier questions: all parts have their replies.
     fn finish(&mut self, id: u64) {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         asked.conclude();
@@ -364,7 +365,7 @@ mod tests {
     const A: &str = "10.0.0.1:7000";
     const B: &str = "10.0.0.2:7000";
 
-    /// A worker with two clients, and what it has sent to whom.
+    /// A worker with two clients, and the requests that it has sent to each node.
     struct World {
         proxy: Proxy,
         now: Millis,
@@ -388,7 +389,7 @@ mod tests {
             self.settle();
         }
 
-        /// Time has passed, and all nodes but these answer the bus.
+        /// Lets time pass; all nodes but these answer the bus.
         fn tick(&mut self, now: Millis, silent: &[&str]) {
             self.now = now;
             self.proxy.tick(now, |to| silent.iter().any(|node| node.parse() == Ok(to)));
@@ -403,7 +404,7 @@ mod tests {
             self.proxy.links.first(to.parse().unwrap())
         }
 
-        /// Opens connections and takes what is sent.
+        /// Opens connections and takes the bytes to send.
         fn settle(&mut self) {
             loop {
                 for order in self.proxy.take_orders() {
@@ -534,7 +535,7 @@ mod tests {
         world.ask(1, &[(A, "several")], Join::One, true);
         let last = world.proxy.asked.values().next().expect("a question").question.clone();
         assert!(!world.proxy.may_follow(1, &last), "what comes behind it might be carried out before it");
-        // In part it is at the other node by now.
+        // A part of it is at the other node by now.
         world.reply(A, &format!("-ASK 1 {B}\r\n"));
         world.reply(B, &format!("+OK\r\n{LATER}"));
         assert_eq!(world.proxy.next_time(), Some(PUT_OFF));
@@ -580,7 +581,7 @@ mod tests {
         world.ask(1, &[(A, "w")], Join::One, true);
         world.lose(A);
         assert_eq!(world.answers(), [format!("1 -{OPEN}|")]);
-        // It cannot be had at all.
+        // No connection can be made.
         world.proxy.ask(
             ClientKey { token: 1, client: 1 },
             Question {
@@ -637,7 +638,7 @@ mod tests {
         assert!(world.answers().is_empty());
         world.tick(1000, &[A]);
         assert_eq!(world.answers(), [format!("1 -{OPEN}|"), format!("2 -{UNANSWERED}|")]);
-        // It comes too late, and is nobody's.
+        // The reply is too late, and has no client.
         world.reply(A, ":1\r\n");
         world.get(2, A, "s");
         world.reply(A, ":7\r\n:8\r\n");
@@ -665,7 +666,7 @@ mod tests {
         assert_eq!(world.sent().iter().filter(|it| it.starts_with("connect")).count(), 3, "late ones get nothing more");
         world.reply(A, ":7\r\n");
         assert_eq!(world.answers().len(), 1);
-        // A client that has lost the rights is not waited for, nor is a node that is silent.
+        // A client that has lost the rights is not waited for, nor is a silent node.
         world.proxy.judge(|by, _| by.client != 2);
         world.tick(50_001, &[]);
         assert!(!world.proxy.has_withdrawn());

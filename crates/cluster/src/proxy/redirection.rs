@@ -1,4 +1,4 @@
-//! Where a node sends those who ask it for what another one has.
+//! Redirections of a node to the owner of a slot.
 
 use crate::slot_map::SlotMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,13 +6,13 @@ use std::net::{IpAddr, SocketAddr};
 /// MOVED, or ASK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirection {
-    /// Who is to be asked.
+    /// Node to ask.
     pub to: SocketAddr,
-    /// For this once, after ASKING.
+    /// Whether the redirection is for one request, after ASKING.
     pub asking: bool,
 }
 
-/// What a reply of the node at `from` says; None if it is no redirection, or one to a name that the map does not know.
+/// Reads a reply of the node at `from`; None if it is no redirection, or one to a name that the map does not have.
 pub fn parse(reply: &[u8], from: SocketAddr, map: &SlotMap) -> Option<Redirection> {
     if !is_one(reply) {
         return None;
@@ -23,7 +23,7 @@ pub fn parse(reply: &[u8], from: SocketAddr, map: &SlotMap) -> Option<Redirectio
     let (host, port) = place.rsplit_once(':')?;
     let ip = match host.parse::<IpAddr>() {
         Ok(ip) => ip,
-        // The same host by another port: the node does not know how clients reach it.
+        // An empty host is the same host with another port: the node does not know its own address for clients.
         Err(_) if host.is_empty() => from.ip(),
         Err(_) => {
             let named = map.nodes.iter().find(|(_, address)| address.hostname == host)?;
@@ -33,12 +33,12 @@ pub fn parse(reply: &[u8], from: SocketAddr, map: &SlotMap) -> Option<Redirectio
     Some(Redirection { to: SocketAddr::new(ip, port.parse().ok()?), asking: kind == "-ASK" })
 }
 
-/// Whether a reply says that the keys are on their way, in part here and in part there: nothing was carried out.
+/// Returns whether a reply postpones a request, as some of its keys are here and some there: it was not carried out.
 pub fn is_put_off(reply: &[u8]) -> bool {
     reply.starts_with(b"-TRYAGAIN ")
 }
 
-/// Whether a reply is a redirection of any kind.
+/// Returns whether a reply is a redirection of any kind.
 pub fn is_one(reply: &[u8]) -> bool {
     reply.starts_with(b"-MOVED ") || reply.starts_with(b"-ASK ")
 }

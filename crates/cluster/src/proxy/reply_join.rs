@@ -1,38 +1,39 @@
-//! One answer of the replies of several nodes.
+//! One answer from the replies of several nodes.
 
 use resp::number::parse_i64;
 use std::net::SocketAddr;
 
-/// How the parts of a question become one answer. An error of any part is the answer, the first one's of several.
+/// Way in which the replies of a question's parts become one answer. An error of any part is the answer; of several,
+/// the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Join {
-    /// There is one part, and its reply is passed on as it is.
+    /// The reply of the only part.
     One,
-    /// The elements of all, one part's after the other's: MGET, KEYS.
+    /// The elements of all replies, in the order of the parts: MGET, KEYS.
     Elements,
     /// The sum of numbers: DEL, EXISTS, DBSIZE.
     Sum,
-    /// OK if all are: MSET.
+    /// OK if all replies are: MSET.
     AllOk,
-    /// The one that all nodes give: FLUSHALL, FUNCTION LOAD. An error that not all give bears the name of its node.
+    /// The reply that all nodes give: FLUSHALL, FUNCTION LOAD. An error of some nodes only has the name of its node.
     Alike,
-    /// For each of its elements whether it is 1 in all: SCRIPT EXISTS.
+    /// For each element, whether it is 1 in all replies: SCRIPT EXISTS.
     InAll,
-    /// One of those that are not null, by this random number: RANDOMKEY.
+    /// A reply that is not null, by this random number: RANDOMKEY.
     Any(u64),
-    /// A page of names and a cursor, which becomes one of the whole cluster: SCAN.
+    /// A page of names and a cursor, which becomes a cursor of the whole cluster: SCAN.
     Page(Pages),
 }
 
-/// Which node a page of SCAN is of, and which comes after it.
+/// Node of a page of SCAN, and the next node.
 ///
-/// A cursor of the cluster is that of the node with the node's number below it. Nodes are gone through in the order of
-/// these, whatever slots they have. 0 is the beginning of the first one.
+/// A cursor of the cluster is the node's cursor with the node's number below it. Nodes are scanned in the order of
+/// these numbers, whatever slots they have. 0 is the beginning of the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    /// The number of the node that is asked.
+    /// Number of the node that is asked.
     pub node: u16,
-    /// That of the node after it; None for the last one.
+    /// Number of the next node; None for the last one.
     pub next: Option<u16>,
 }
 
@@ -40,16 +41,16 @@ pub struct Pages {
 const NODE_BITS: u32 = 14;
 
 impl Pages {
-    /// The node's number and the node's own cursor of one of the cluster.
+    /// Splits a cursor of the cluster into the node's number and the node's own cursor.
     pub fn split(cursor: u64) -> (u16, u64) {
         ((cursor & ((1 << NODE_BITS) - 1)) as u16, cursor >> NODE_BITS)
     }
 
-    /// The cluster's cursor after a page that the node has ended with this one of its own; None if it does not fit.
+    /// Returns the cluster's cursor behind a page with this cursor of the node's own; None if it does not fit.
     fn cursor(self, own: u64) -> Option<u64> {
         match (own, self.next) {
             (0, None) => Some(0),
-            // No node but the first has the number 0, so this is not the end.
+            // Only the first node has the number 0, so this is not the end.
             (0, Some(next)) => Some(u64::from(next)),
             (own, _) => {
                 let fits = own >> (u64::BITS - NODE_BITS) == 0;
@@ -83,7 +84,7 @@ impl Join {
     }
 }
 
-/// The number of a line that begins with this byte, and what comes after the line.
+/// Returns the number on a line that begins with this byte, and the bytes behind the line.
 fn header(reply: &[u8], kind: u8) -> Option<(i64, &[u8])> {
     let end = memchr::memchr(b'\n', reply)?;
     let text = reply[..end].strip_suffix(b"\r")?.strip_prefix(&[kind])?;
@@ -103,7 +104,7 @@ fn sum(replies: &[Vec<u8>]) -> Option<Vec<u8>> {
     Some(format!(":{sum}\r\n").into_bytes())
 }
 
-/// The reply that all have given, or else the first error, with the node that gave it.
+/// Returns the reply that all have given, or else the first error, with the node that gave it.
 fn alike(replies: Vec<Vec<u8>>, from: &[SocketAddr]) -> Option<Vec<u8>> {
     if replies.windows(2).all(|pair| pair[0] == pair[1]) {
         return replies.into_iter().next();

@@ -1,4 +1,4 @@
-//! Nodes, the network between them, and time. One seed decides all.
+//! Nodes, the network between them, and time. One seed decides everything.
 
 use crate::data::{Data, DataEvent};
 use crate::executor::{Lane, Threads};
@@ -12,35 +12,35 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-/// Time begins here.
+/// Beginning of time.
 pub const START: i64 = 1_700_000_000_000;
 const DELAYS: (i64, i64) = (1, 20);
 
-/// A mistake made on purpose: the test must find it.
+/// A planted mistake, which the test must find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     None,
-    /// The file does not say which epoch was voted in.
+    /// The file does not have the epoch of the last vote.
     ForgetsVotes,
     /// Votes arrive twice.
     DoublesVotes,
-    /// All say that their config epoch is 1.
+    /// All nodes announce a config epoch of 1.
     HidesEpochs,
-    /// Nobody hears that a slot has another owner.
+    /// No node learns that a slot has another owner.
     IgnoresClaims,
-    /// A source writes on after it has said that it is paused.
+    /// A source accepts writes after it has announced its pause.
     WritesOnWhenPaused,
-    /// A source does not send what is written while its snapshot is sent.
+    /// A source does not send writes that happen while its snapshot is sent.
     ForgetsChanges,
-    /// A target keeps the keys of slots that it does not get.
+    /// A target retains the keys of slots that it does not get.
     KeepsWhatCameInVain,
-    /// Keys of lost slots go before the slot map that says so is in force.
+    /// Keys of lost slots are removed before the slot map with the loss is in force.
     RemovesBeforeMap,
-    /// A loss of slots or role is in force when the node's file is written.
+    /// A loss of slots or role is in force only when the node's file is written.
     SavesBeforeLosses,
-    /// A node that was stopped goes on as if nothing had been.
+    /// A node that was stopped resumes as if it had not been.
     ServesWhenStoodStill,
-    /// A replica stands, whether or not it was ever synchronized with its primary.
+    /// A replica stands for election, whether or not it was ever synchronized with its primary.
     HasNoHistory,
 }
 
@@ -50,7 +50,7 @@ pub enum Event {
     Arrive(u64),
     Bytes(u64, usize, Arc<[u8]>),
     Lost(usize, LinkId),
-    /// Something happens to data.
+    /// An event of the data.
     Data(u64),
 }
 
@@ -60,18 +60,18 @@ pub struct World {
     pub network: Network,
     events: BinaryHeap<Reverse<(i64, u64, Event)>>,
     sequence: u64,
-    /// Of a node that was started again the ticks of before do not count.
+    /// Starts of each node: ticks from before a restart do not count.
     pub lives: Vec<u64>,
     pub now: i64,
     pub random: fastrand::Rng,
     pub seed: u64,
     flaw: Flaw,
-    /// Who voted for whom in which epoch.
+    /// Candidate of each vote, by voter and epoch.
     votes: BTreeMap<(NodeId, u64), NodeId>,
     pub violations: Vec<String>,
     history: Vec<String>,
     keeps_history: bool,
-    /// A node may die between two things that it does.
+    /// Whether a node may die between two effects.
     pub dies_in_between: bool,
     pub data: Data,
 }
@@ -174,7 +174,7 @@ impl World {
         }
     }
 
-    /// Whether a node cannot take it now.
+    /// Returns whether a node cannot take the event now.
     fn waits(&mut self, event: &Event) -> bool {
         let ends = |id: u64| self.network.connections.get(&id).map(|connection| &connection.ends);
         let (nodes, by_bus) = match event {
@@ -187,7 +187,7 @@ impl World {
         nodes.into_iter().any(|node| self.has_to_wait(node, event, by_bus))
     }
 
-    /// An input for a node, and what comes of it.
+    /// Passes an input to a node, and carries out the effects.
     pub fn tell(&mut self, node: usize, input: impl FnOnce(&mut Bus, i64)) {
         if self.is_stopped(node) {
             return;
@@ -216,7 +216,7 @@ impl World {
         self.execute(node);
     }
 
-    /// Large clusters save when they die: it takes long, and is not what is looked at there.
+    /// Returns whether nodes save when they die: in large clusters that takes long, and is not tested there.
     pub fn saves(&self) -> bool {
         self.keeps_history
     }
@@ -260,7 +260,7 @@ impl World {
                 if text.starts_with("Write loss risk!") {
                     self.data_is_at_risk(node);
                 }
-                // What is said again and again is no news.
+                // A repeated line is not recorded.
                 if !text.starts_with("Mismatch in topology") {
                     self.note(format!("{node}: {text}"));
                 }
@@ -296,7 +296,7 @@ impl World {
         let (from, to) = (connection.ends[0].node, connection.ends[1].node);
         let link = connection.ends[0].link.expect("who makes it knows it");
         if !self.are_connected(from, to) {
-            // A connection that is not answered: it stays as it is.
+            // A connection without an answer stays as it is.
             self.broken(id);
             return;
         }
@@ -336,7 +336,7 @@ impl World {
             return;
         };
         let to = &mut connection.ends[1 - end];
-        // What is sent before it stands goes out then.
+        // Bytes that are sent before the connection is established leave then.
         let arrival =
             (self.now + delay).max(to.last_arrival + 1).max(self.now + if to.link.is_none() { 21 } else { 0 });
         to.last_arrival = arrival;
@@ -345,7 +345,7 @@ impl World {
         }
     }
 
-    /// Looks at what is sent, and spoils it if that is the mistake.
+    /// Damages the bytes that are sent, if that is the planted mistake.
     fn spoil(&mut self, node: usize, id: u64, end: usize, message: u16, bytes: Arc<[u8]>) -> Arc<[u8]> {
         if message == MessageType::Vote as u16 {
             let to = self.network.connections.get(&id).map(|connection| connection.ends[1 - end].node);
@@ -382,7 +382,7 @@ impl World {
         }
     }
 
-    /// Votes that were given: who, in which epoch, for whom.
+    /// Returns the votes that were given: voter, epoch, candidate.
     pub fn votes(&self) -> Vec<(NodeId, u64, NodeId)> {
         self.votes.iter().map(|((voter, epoch), candidate)| (*voter, *epoch, *candidate)).collect()
     }
@@ -401,7 +401,7 @@ impl World {
         }
     }
 
-    /// Closes a connection. The other end hears of it, if it can.
+    /// Closes a connection. The other end learns of it, if it can.
     pub fn close(&mut self, id: u64, by: Option<usize>) {
         let Some(connection) = self.network.close(id) else {
             return;
@@ -436,7 +436,7 @@ impl World {
         }
     }
 
-    // Trouble.
+    // Failures.
     pub fn crash(&mut self, node: usize) {
         self.note(format!("{node} dies"));
         if !self.keeps_history {
@@ -472,7 +472,7 @@ impl World {
         }
     }
 
-    /// Nodes of different sides do not reach each other.
+    /// Splits the network: nodes of different sides do not reach each other.
     pub fn split(&mut self, side: impl Fn(usize) -> u8) {
         for node in 0..self.members.len() {
             self.members[node].side = side(node);
@@ -491,12 +491,12 @@ impl World {
         self.heal_job_links();
     }
 
-    /// From now on this mistake is made.
+    /// Plants this mistake from now on.
     pub fn make(&mut self, flaw: Flaw) {
         self.flaw = flaw;
     }
 
-    /// Who has voted dies and comes back at once. Then the question of a rival comes, which is late.
+    /// Kills the voters, and restarts them at once. Then a late request of a rival arrives.
     pub fn restart_voters(&mut self) {
         let node_of = |world: &World, id: NodeId| {
             (0..world.members.len())
@@ -519,7 +519,7 @@ impl World {
         }
     }
 
-    /// The rival's question as it would have been sent then.
+    /// Sends the rival's request as it would have been sent then.
     fn ask_again(&mut self, rival: usize, voter: usize, epoch: u64) {
         let link = self.members[rival].bus().nodes().get(&self.id(voter)).and_then(|node| node.link);
         let Some((id, end)) = link.and_then(|link| self.network.of(rival, link)) else {

@@ -1,8 +1,8 @@
-//! What virtual nodes keep: keys, the log that replicas follow, and what waits for both.
+//! Data of virtual nodes: keys, the log that replicas follow, and requests that wait for both.
 //!
-//! All that a node has applied outlives its death, as with a log that is synced before each reply. Replicas apply what
-//! their primaries have logged, a moment later; so a replica that takes over may lack something. That is no mistake:
-//! these keys are [given up](Data::given_up).
+//! All data that a node has applied survives its death, as with a log that is synced before each reply. Replicas apply
+//! their primaries' logs a moment later, so a replica that takes over may lack data. That is no mistake: these keys are
+//! [given up](Data::given_up).
 
 use crate::cluster_world::World;
 use crate::executor::Lane;
@@ -14,18 +14,18 @@ use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A replica whose link stands may lack so much of its primary's data.
+/// Part of its primary's data that a replica with a link may lack.
 const LAG: i64 = 1000;
 
-/// A slot, and a number in it.
+/// A slot, and a number in the slot.
 pub type Key = (u16, u8);
 
-/// What a node's log consists of.
+/// Entry of a node's log.
 #[derive(Clone, Debug)]
 pub enum Entry {
     Put(Key, u64),
     Remove(Key),
-    /// CLUSTER SYNCSLOTS and what follows.
+    /// CLUSTER SYNCSLOTS and its arguments.
     Record(Vec<Vec<u8>>),
 }
 
@@ -33,18 +33,19 @@ pub enum Entry {
 #[derive(Default)]
 pub struct Store {
     pub keys: BTreeMap<Key, u64>,
-    /// Imports of which the log says that they are under way.
+    /// Imports that the log has as in progress.
     pub open: BTreeMap<JobName, SlotRanges>,
     pub hidden: BTreeMap<JobName, SlotSet>,
     pub log: Vec<Entry>,
-    /// Which log that is.
+    /// History of the log.
     pub history: u64,
-    /// The log of another node that is followed, and how far.
+    /// Log of another node that is followed, and the length applied.
     pub followed: Option<(u64, usize)>,
-    /// Writes wait, for a failover or for migrations.
+    /// Whether writes wait for a failover.
     pub is_failing_over: bool,
+    /// Whether writes wait for migrations.
     pub is_migrating: bool,
-    /// What waits for that.
+    /// Requests that wait for these.
     pub waiting: Vec<Request>,
 }
 
@@ -57,7 +58,7 @@ impl Store {
         self.hidden.values().any(|slots| slots.contains(slot))
     }
 
-    /// Applies and logs.
+    /// Applies an entry, and logs it.
     pub fn apply(&mut self, entry: Entry) {
         match &entry {
             Entry::Put(key, value) => _ = self.keys.insert(*key, *value),
@@ -89,46 +90,46 @@ impl Store {
     }
 }
 
-/// Something that happens to data after a while.
+/// Event of the data after a while.
 #[derive(Clone, Debug)]
 pub enum DataEvent {
     /// A writer's request arrives.
     Ask(Request),
-    /// A writer is answered.
+    /// A writer gets its answer.
     Told {
         request: Request,
         answer: Answer,
     },
-    /// A writer has waited long enough.
+    /// A writer's waiting time has expired.
     Think(usize),
-    /// A connection is made, or refused.
+    /// A connection is established, or refused.
     Opened(u64),
-    /// Something arrives at an end of a connection: the source is 0.
+    /// An item arrives at an end of a connection: the source is 0.
     Arrives {
         link: u64,
         end: usize,
         item: Item,
     },
-    /// A node hears that a connection has ended.
+    /// A node learns that a connection has ended.
     Broken {
         node: usize,
         life: u64,
         job: JobName,
     },
-    /// The moment of a snapshot.
+    /// The moment of a snapshot passes.
     Snapshot(u64),
-    /// A source goes on with what it has to send.
+    /// A source sends the next items.
     Pump(u64),
-    /// Nothing is written any more.
+    /// Writes are paused.
     Paused(u64),
-    /// Keys that came in vain are removed.
+    /// Keys of a failed import are removed.
     RemoveImported {
         node: usize,
         life: u64,
         job: JobName,
         slots: SlotSet,
     },
-    /// Keys of slots that others have are removed.
+    /// Keys of slots of other nodes are removed.
     RemoveLost {
         node: usize,
         life: u64,
@@ -147,7 +148,7 @@ pub enum DataEvent {
         node: usize,
         life: u64,
     },
-    /// A slot map is in force, late.
+    /// A slot map comes into force late.
     MapSet {
         node: usize,
         life: u64,
@@ -168,21 +169,21 @@ pub enum DataEvent {
 /// All data of a world.
 #[derive(Default)]
 pub struct Data {
-    /// There is any.
+    /// Whether nodes have data.
     pub is_on: bool,
     pub stores: Vec<Store>,
     pub links: BTreeMap<u64, JobLink>,
     pub pending: BTreeMap<u64, DataEvent>,
     pub writers: Vec<Writer>,
-    /// They begin nothing more.
+    /// Whether the writers begin no further writes.
     pub writers_rest: bool,
-    /// Keys of which writes may be lost, since a replica that lacked them took over, or since a source's pause ended
-    /// before it was told what became of the slots, of which it warns.
+    /// Keys whose writes may be lost: a replica that lacked them took over, or a source's pause ended before it learned
+    /// what became of the slots, which it warns of.
     pub given_up: BTreeSet<Key>,
     /// Nodes whose replica has taken over, until they know.
     pub replaced: BTreeSet<usize>,
     pub last: u64,
-    /// Slots that a node writes to though it warns that these writes may be lost.
+    /// Slots that a node writes to although it warns that these writes may be lost.
     pub risks: BTreeMap<usize, SlotSet>,
     pub acknowledged: usize,
 }
@@ -195,14 +196,14 @@ impl Data {
 }
 
 impl World {
-    /// Nodes have data from now on.
+    /// Gives all nodes data from now on.
     pub fn begin_data(&mut self) {
         self.data.is_on = true;
         for node in 0..self.members.len() {
             let (slots, map) = (self.me(node).slots.clone(), self.members[node].bus().slot_map());
             let member = &mut self.members[node];
             (member.kept, member.slots, member.threads.map) = (slots.clone(), slots, map);
-            // It is synchronized anew.
+            // The node is synchronized anew.
             (member.has_history, member.is_linked) = (false, false);
             let history = self.data.number();
             self.data.stores.push(Store { history, ..Store::default() });
@@ -246,7 +247,7 @@ impl World {
             DataEvent::MapSet { node, life, map } if lives(self, node, life) => self.members[node].threads.map = *map,
             DataEvent::Follow { node, life, from, needs_full_sync } if lives(self, node, life) => {
                 let member = &mut self.members[node];
-                // The time without a primary counts from the end of a link: there was none since the start, or since
+                // The time without a primary begins with the end of a link: there was no link since the start, or since
                 // this node led.
                 let was_linked = member.following.is_some() && member.heard != 0;
                 (member.following, member.heard) = (from, if was_linked { self.now } else { 0 });
@@ -265,7 +266,7 @@ impl World {
         }
     }
 
-    /// The node at which something happens to data.
+    /// Returns the node of an event of the data.
     pub fn node_of_data(&self, id: u64) -> Option<usize> {
         let end = |link: &u64, end: usize| self.data.links.get(link).map(|link| link.ends[end]);
         match self.data.pending.get(&id)? {
@@ -287,7 +288,7 @@ impl World {
         }
     }
 
-    /// A replica's keys go when its primary's do.
+    /// Removes a replica's keys when its primary's are removed.
     fn remove_keys(&mut self, node: usize, slots: &SlotSet) {
         if !self.me(node).is_primary() {
             return;
@@ -297,7 +298,7 @@ impl World {
         }
     }
 
-    /// A primary applies something, and what follows its log hears of it.
+    /// Applies an entry at a primary, and informs the followers of its log.
     pub fn log(&mut self, node: usize, entry: Entry) {
         self.data.stores[node].apply(entry);
         self.members[node].offset += 1;
@@ -336,7 +337,7 @@ impl World {
         }
     }
 
-    /// A source does not know whether its slots were taken, and goes on writing.
+    /// Records that a source does not know whether its slots were taken, and resumes writes.
     pub fn data_is_at_risk(&mut self, node: usize) {
         let warns = |job: &&Job| job.message.as_ref().is_some_and(|text| text.starts_with("Unpaused before migration"));
         let jobs = self.members[node].bus().migrations().jobs().filter(warns);
@@ -344,8 +345,8 @@ impl World {
         self.data.risks.insert(node, slots);
     }
 
-    /// Whether nobody promises that what a node writes to a slot now is kept: it was replaced, warns, or does not reach
-    /// most others.
+    /// Returns whether a node's writes to a slot may be lost: the node was replaced, warns, or does not reach most
+    /// others.
     pub fn is_unsafe(&self, node: usize, slot: u16) -> bool {
         let members = self.members.len();
         let reached = (0..members).filter(|other| self.is_up(*other) && self.are_connected(node, *other)).count();
@@ -354,7 +355,7 @@ impl World {
             || 2 * reached <= members
     }
 
-    /// A replica gets what its primary has logged since, or all.
+    /// Sends a replica its primary's new log entries, or all data.
     pub fn replicate_data(&mut self, node: usize) {
         let Some(from) = self.members[node].following.filter(|from| *from < self.members.len() && *from != node) else {
             return;
@@ -365,7 +366,7 @@ impl World {
             || self.is_stopped(from)
             || self.members[from].following.is_some()
         {
-            // A primary that is stopped ends no connection.
+            // A stopped primary ends no connection.
             self.members[node].is_linked &= self.is_stopped(from);
             return;
         }
@@ -378,7 +379,8 @@ impl World {
                     self.follow_entry(node, entry);
                 }
             }
-            // It takes a while. The link to a primary that has died ended with it, even if it is back by now.
+            // A full synchronization takes a while. The link to a dead primary has ended, even if the primary is back
+            // by now.
             _ if self.random.u8(..8) > 0 => return self.members[node].is_linked = false,
             _ => self.copy_all(node, from),
         }
@@ -395,7 +397,7 @@ impl World {
             let args: Vec<&[u8]> = words[3..].iter().map(Vec::as_slice).collect();
             let is_beginning = words[2] == b"ESTABLISH";
             self.tell(node, |bus, now| {
-                // A job that is known, or not known any more, is of no account.
+                // A known job, or one that is unknown by now, does not matter.
                 let _ = match is_beginning {
                     true => bus.establish_import(&args, true, now).map(drop),
                     false => bus.finish_import(&args, false, now),
@@ -423,7 +425,7 @@ impl World {
         }
     }
 
-    /// Which slots have come to a node.
+    /// Records which slots a node has gained.
     pub fn note_gained(&mut self, node: usize) {
         let now = self.now;
         let member = &mut self.members[node];
@@ -438,15 +440,16 @@ impl World {
         }
     }
 
-    /// A replica takes no slots whose keys it cannot have: it was never synchronized, or they came long after its link
-    /// to its primary broke.
+    /// Checks that a replica takes no slots whose keys it cannot have: it was never synchronized, or the slots came
+    /// long after its link to the primary broke.
     fn check_takeover(&mut self, node: usize, former: usize) {
         let slots = self.me(node).slots.clone();
         if !slots.is_empty() && !self.members[node].has_history {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
         if self.members[node].heard == 0 {
-            // A node that has had no link since its start is not chosen. An operator may, and has what its file has.
+            // No election chooses a node without a link since its start. An operator may, and gets the data of its
+            // file.
             return;
         }
         let until = self.members[node].synchronized + LAG;
@@ -458,7 +461,7 @@ impl World {
         }
     }
 
-    /// A node has the place of the one that it followed: what it lacks of that one's data is lost, as it may be.
+    /// Records that a node has replaced its primary: data of the primary that it lacks may be lost.
     fn note_takeover(&mut self, node: usize, former: Option<usize>) {
         let Some(former) = former.filter(|former| *former < self.members.len()) else { return };
         self.check_takeover(node, former);
@@ -469,8 +472,8 @@ impl World {
         self.data.given_up.extend(differ);
     }
 
-    /// A node dies. One whose file says that it is a primary is one when it is back, and has its slots: it has taken
-    /// over, though replication had not come to that yet.
+    /// Records the death of a node. A node that is a primary in its file returns as one, with its slots: it has taken
+    /// over, though replication had not followed yet.
     pub fn note_unled(&mut self, node: usize) {
         let former = self.members[node].following;
         if former.is_some() && self.members[node].is_primary_by_file(&self.settings) {
@@ -478,7 +481,7 @@ impl World {
         }
     }
 
-    /// A replica leads.
+    /// Makes a replica lead.
     pub fn data_leads(&mut self, node: usize, former: Option<usize>) {
         let history = self.data.number();
         let store = &mut self.data.stores[node];
@@ -501,7 +504,7 @@ impl World {
         }
     }
 
-    /// It is read from the disk.
+    /// Reads the data from the disk.
     pub fn data_returns(&mut self, node: usize) {
         let history = self.data.number();
         let store = &mut self.data.stores[node];
@@ -517,7 +520,7 @@ impl World {
         self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life });
     }
 
-    /// What is not as it must be at the end, when all is well again; None if nothing is.
+    /// Returns a violation of the invariants at the end, when all failures are repaired; None if there is none.
     pub fn unsettled_data(&self) -> Option<String> {
         for node in 0..self.members.len() {
             let (bus, store) = (self.members[node].bus(), &self.data.stores[node]);

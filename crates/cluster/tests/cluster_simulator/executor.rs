@@ -1,12 +1,12 @@
-//! How what nodes want done is carried out: by threads that have an order and a speed of their own, as a server's do.
+//! Execution of effects: threads with an order and a speed of their own carry them out, as a server's do.
 //!
 //! ```text
 //!   input -> losses of slots in force -> file: none, or slow -> the rest, in order -> lanes: roles | keys of slots
-//!   nodes that are stopped do nothing; bytes, requests and time wait for them
+//!   stopped nodes do nothing; bytes, requests and time wait for them
 //! ```
 //!
-//! While the file is written the thread of the bus waits; other threads tell the node more, which is carried out behind
-//! it. Clients are served by the slot map that is in force, as long as it holds.
+//! While the file is written the bus's thread waits; other threads pass further input, whose effects are carried out
+//! behind it. The slot map in force serves clients, as long as it is valid.
 
 use crate::cluster_world::{Event, Flaw, World};
 use crate::data::DataEvent;
@@ -14,47 +14,47 @@ use cluster::bus::Effect;
 use cluster::slot_map::SlotMap;
 use std::collections::VecDeque;
 
-/// Work of one kind, that is done in order.
+/// Work of one kind, which is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Changes of role, and pauses.
     Roles,
-    /// Keys of slots are looked for and removed.
+    /// Searches for keys of slots, and removals.
     Slots,
 }
 
-/// Effects that are to be carried out behind the file.
+/// Effects to carry out behind the file.
 struct Batch {
     effects: VecDeque<Effect>,
     text: Vec<u8>,
     map: SlotMap,
-    /// How often the node had stood still.
+    /// Number of standstills of the node when the batch was made.
     stops: u64,
 }
 
 /// The state of a node's threads.
 #[derive(Default)]
 pub struct Threads {
-    /// The file is being written for this.
+    /// Batch for which the file is being written.
     batch: Option<Batch>,
-    /// Events of a node that is stopped, or of its bus while that waits for the file.
+    /// Events of a stopped node, or of its bus while that waits for the file.
     waiting: VecDeque<Event>,
     pub is_stopped: bool,
-    /// The slot map by which clients are served.
+    /// Slot map that serves clients.
     pub map: SlotMap,
-    /// Up to when it holds.
+    /// Time until which the map is valid.
     until: Option<i64>,
     pub is_late: bool,
     knows_of_stop: bool,
     stops: u64,
-    /// From when the map is to hold when the tick has been carried out.
+    /// Time from which the map's validity counts once the tick's effects have been carried out.
     ticked: Option<i64>,
     lane_ends: [i64; 2],
-    /// The disk takes up to so long.
+    /// Greatest duration of a write to the disk.
     pub disk_delay: i64,
-    /// Keys take up to so long to be removed.
+    /// Greatest duration of a removal of keys.
     pub removal_delay: i64,
-    /// It was stopped for longer than its map held, and replaced.
+    /// Whether the node was replaced, after it was stopped for longer than its map was valid.
     pub must_not_serve: bool,
 }
 
@@ -63,7 +63,7 @@ impl World {
         self.members[node].threads.is_stopped
     }
 
-    /// Keeps what happens for a node that cannot take it now.
+    /// Retains an event if the node cannot take it now.
     pub fn has_to_wait(&mut self, node: usize, event: &Event, by_bus: bool) -> bool {
         let threads = &mut self.members[node].threads;
         let waits = threads.is_stopped || by_bus && threads.batch.is_some();
@@ -73,14 +73,14 @@ impl World {
         waits
     }
 
-    /// Lets the events happen that have waited.
+    /// Replays the events that have waited.
     fn catch_up(&mut self, node: usize) {
         for event in std::mem::take(&mut self.members[node].threads.waiting) {
             self.happen(event);
         }
     }
 
-    /// The process is stopped.
+    /// Stops the process.
     pub fn stop(&mut self, node: usize) {
         if self.is_up(node) && !self.is_stopped(node) {
             self.note(format!("{node} is stopped"));
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// It goes on: its threads in any order.
+    /// Resumes the process, its threads in any order.
     pub fn go_on(&mut self, node: usize) {
         if !self.is_stopped(node) {
             return;
@@ -98,7 +98,7 @@ impl World {
         let threads = &mut self.members[node].threads;
         threads.is_stopped = false;
         threads.must_not_serve |= is_late && self.data.replaced.contains(&node);
-        // Events of one connection come in order.
+        // Events of one connection stay in order.
         let (requests, others): (Vec<Event>, Vec<Event>) =
             std::mem::take(&mut threads.waiting).into_iter().partition(|event| matches!(event, Event::Data(_)));
         let requests_first = self.random.bool();
@@ -111,7 +111,7 @@ impl World {
         self.members[node].threads.until.is_some_and(|until| self.now > until)
     }
 
-    /// Whether the map that clients are served by does not hold any more: a worker looks before each batch.
+    /// Returns whether the map that serves clients is no longer valid: a worker checks that before each batch.
     pub fn expires(&mut self, node: usize) -> bool {
         self.members[node].threads.is_late |= self.is_expired(node);
         self.is_expired(node)
@@ -121,7 +121,7 @@ impl World {
         self.flaw() != Flaw::ServesWhenStoodStill && (self.is_past(node) || self.members[node].threads.is_late)
     }
 
-    /// A node that stood still learns of it before all else.
+    /// Informs a node that stood still, before any other input.
     pub fn inform(&mut self, node: usize) {
         let is_late = self.is_past(node) || self.members[node].threads.is_late;
         if !is_late || self.flaw() == Flaw::ServesWhenStoodStill {
@@ -136,7 +136,7 @@ impl World {
         }
     }
 
-    /// The node's tick has been carried out: its map holds for longer.
+    /// Extends the map's validity: the node's tick has been carried out.
     fn extend(&mut self, node: usize) {
         let (is_past, now) = (self.is_past(node), self.now);
         let member = &mut self.members[node];
@@ -154,7 +154,7 @@ impl World {
         self.tell(node, |bus, now| bus.tick(now));
     }
 
-    /// Puts losses of the node in force at once.
+    /// Puts the node's losses into force at once.
     fn take_away(&mut self, node: usize) {
         let member = &mut self.members[node];
         if let Some(bus) = member.bus.as_ref()
@@ -165,7 +165,7 @@ impl World {
         }
     }
 
-    /// Carries out what the node wants done, unless its file is being written: then it is done behind that.
+    /// Carries out the node's effects; while its file is being written, they follow it.
     pub fn execute(&mut self, node: usize) {
         let files_first = matches!(self.flaw(), Flaw::SavesBeforeLosses | Flaw::RemovesBeforeMap);
         if self.data.is_on && !files_first {
@@ -201,7 +201,7 @@ impl World {
         }
     }
 
-    /// The file is written.
+    /// Carries out the effects behind the file, which is written.
     pub fn saved(&mut self, node: usize) {
         self.inform(node);
         if let Some(batch) = self.members[node].threads.batch.take() {
@@ -230,14 +230,14 @@ impl World {
                 Effect::SlotMapChanged if self.data.is_on => {
                     map.take().into_iter().for_each(|map| self.set_map(node, map));
                 }
-                // It was made before the node stood still.
+                // The packet was made before the node stood still.
                 Effect::Send { .. } if stops != self.members[node].threads.stops => {}
                 effect => self.perform(node, effect),
             }
         }
     }
 
-    /// A map is in force, but for what the node has lost since.
+    /// Puts a map into force, without the slots that the node has lost since.
     fn set_map(&mut self, node: usize, map: SlotMap) {
         if self.flaw() == Flaw::RemovesBeforeMap {
             let life = self.life(node);
@@ -249,7 +249,7 @@ impl World {
         member.threads.map = map;
     }
 
-    /// Something is done behind all else of its lane.
+    /// Schedules an event behind all others of its lane.
     pub fn duty(&mut self, node: usize, lane: Lane, event: DataEvent) {
         let most = if lane == Lane::Slots { self.members[node].threads.removal_delay.max(100) } else { 20 };
         let delay = if self.flaw() == Flaw::RemovesBeforeMap { 0 } else { self.random.i64(1..most) };

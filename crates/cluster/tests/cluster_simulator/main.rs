@@ -1,8 +1,8 @@
-//! Clusters of virtual nodes with a virtual network, clocks and disks. One seed decides what fails and when; a failure
-//! is one number.
+//! Clusters of virtual nodes with a virtual network, clocks and disks. One seed decides which failures happen and when;
+//! a failed run is one number.
 //!
-//! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` runs one again, `CINNABAR_SEEDS=99` more.
-//! Ten thousand take ten minutes of a processor; `CINNABAR_FIRST_SEED=5000` begins with that one:
+//! `CINNABAR_SEED=7 cargo test -p cinnabar-cluster --test cluster_simulator` repeats one run, `CINNABAR_SEEDS=99` runs
+//! more. Ten thousand runs take ten minutes of a processor; `CINNABAR_FIRST_SEED=5000` begins with that seed:
 //!
 //!     CARGO_PROFILE_TEST_OPT_LEVEL=2 CINNABAR_SEEDS=10000 cargo test -p cinnabar-cluster slots_move_whatever
 
@@ -54,7 +54,7 @@ fn a_dead_primary_is_replaced_by_its_best_replica() {
         let mut world = cluster(seed, 3, 2, Flaw::None);
         world.run(5 * SECOND);
         let owned = world.me(0).slots.clone();
-        // One of its replicas has lost its link to it some time ago, and has less.
+        // A replica of it has lost its link some time ago, and has less data.
         world.members[3].following = Some(usize::MAX);
         world.run(2 * SECOND);
         world.crash(0);
@@ -91,7 +91,7 @@ fn primaries_that_serve_nobody_are_all_replaced() {
     }
 }
 
-/// Members may need longer than a node timeout until they follow: each has more time than before.
+/// Members may need longer than a node timeout until they follow: each primary has more time than the one before.
 #[test]
 fn nodes_that_replace_each_other_in_vain_lead_for_longer_each_time() {
     for seed in seeds() {
@@ -111,7 +111,7 @@ fn nodes_that_replace_each_other_in_vain_lead_for_longer_each_time() {
     }
 }
 
-/// It has written words of its own into its stream meanwhile, and the rest of its history is shorter.
+/// The replica has written words of its own into its stream meanwhile, and the rest of its history is shorter.
 #[test]
 fn a_replica_that_led_without_being_confirmed_comes_after_the_one_that_has_all() {
     for seed in seeds() {
@@ -135,7 +135,7 @@ fn a_replica_that_may_lack_acknowledged_writes_leads_by_order_only() {
     for seed in seeds() {
         let mut world = cluster(seed, 3, 2, Flaw::None);
         world.run(5 * SECOND);
-        // The one that is out of sync has most.
+        // The replica that is out of sync has most data.
         world.members[3].may_lack_acknowledged = true;
         world.members[0].is_unconfirmed = true;
         world.run_until("the other one has taken over", 20 * SECOND, |world| world.me(6).has_vote());
@@ -151,7 +151,7 @@ fn a_replica_that_may_lack_acknowledged_writes_leads_by_order_only() {
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = cluster(seed, 5, 1, Flaw::None);
-        // Primaries 0 and 1 and the replica of 2 see only each other.
+        // Primaries 0 and 1 and the replica of 2 reach only each other.
         world.split(|node| u8::from(matches!(node, 0 | 1 | 7)));
         world.run(15 * SECOND);
         assert!(!world.me(7).is_primary() && !world.members[0].bus().is_up(), "seed {seed}");
@@ -203,7 +203,7 @@ fn a_replica_that_has_nothing_of_its_primary_does_not_stand() {
     for seed in seeds() {
         let mut world = World::new(seed, 7, settings(), Flaw::None);
         world.create(3, 1);
-        // An offset of its own, which is of no account, is that of the primary.
+        // The replica's own offset, which does not matter, is that of the primary.
         world.members[6].offset = world.members[0].offset;
         world.members[6].is_kept_waiting = true;
         let primary = world.id(0);
@@ -290,7 +290,7 @@ fn whatever_fails_it_heals() {
 
 #[test]
 fn a_large_cluster_is_one() {
-    // Without optimization a few hundred take minutes.
+    // A few hundred nodes take minutes without optimization.
     let primaries = if cfg!(debug_assertions) { 35 } else { 150 };
     let mut world = World::new(1, 2 * primaries, settings(), Flaw::None);
     world.create(primaries, 1);
@@ -299,7 +299,7 @@ fn a_large_cluster_is_one() {
     world.settle(60 * SECOND);
 }
 
-// Mistakes made on purpose are found.
+// Planted mistakes are found.
 
 #[test]
 fn votes_that_are_forgotten_are_found() {
@@ -323,7 +323,7 @@ fn votes_that_are_forgotten_are_found() {
 #[test]
 fn votes_that_count_twice_are_found() {
     let mut world = cluster(1, 5, 1, Flaw::DoublesVotes);
-    // Two of five, and a replica of a third: their votes count as four.
+    // Two primaries of five, and a replica of a third: their votes count as four.
     world.split(|node| u8::from(matches!(node, 0 | 1 | 7)));
     world.run(3 * SECOND);
     world.tell(7, |bus, now| bus.failover(FailoverMode::Force, "test", false, now).expect("a replica"));
@@ -348,7 +348,7 @@ fn claims_that_are_not_heard_are_found() {
     assert!(world.unsettled().is_some());
 }
 
-/// A cluster whose first primary is cut off and replaced; the mistake begins then.
+/// Returns a cluster whose first primary is cut off and replaced; the mistake begins then.
 fn cluster_of_old(flaw: Flaw) -> World {
     let mut world = cluster(1, 3, 1, Flaw::None);
     world.crash(0);
@@ -357,8 +357,8 @@ fn cluster_of_old(flaw: Flaw) -> World {
     world
 }
 
-/// Figures of a large cluster, with Valkey's defaults: `cargo test --release -p cinnabar-cluster --test
-/// cluster_simulator -- --ignored --nocapture`. `CINNABAR_NODES` says how many.
+/// Prints figures of a large cluster, with Valkey's defaults: `cargo test --release -p cinnabar-cluster --test
+/// cluster_simulator -- --ignored --nocapture`. `CINNABAR_NODES` sets the number of nodes.
 #[test]
 #[ignore = "takes minutes; prints figures"]
 fn figures_of_a_thousand_nodes() {

@@ -9,41 +9,41 @@ use std::collections::BTreeMap;
 pub const BUS_PORT: u16 = 16379;
 
 pub struct Member {
-    /// None while it is down.
+    /// State machine; None while the node is down.
     pub bus: Option<Bus>,
     /// `nodes.conf`.
     pub disk: Vec<u8>,
-    /// Its clock is ahead by so much.
+    /// Lead of the node's clock.
     pub clock: i64,
-    /// Who it replicates from.
+    /// Node that this one replicates from.
     pub following: Option<usize>,
-    /// How far its data is.
+    /// Length of the node's data.
     pub offset: i64,
-    /// How far it holds what was acknowledged, if that is not all it has.
+    /// Offset up to which the node may hold acknowledged writes, if that is not all of its data.
     pub claim: Option<i64>,
-    /// When it heard from its primary; 0 for never.
+    /// Time of the primary's last bytes; 0 for never.
     pub heard: i64,
-    /// Nodes of another side are not reached.
+    /// Side of a split network: nodes of another side are not reachable.
     pub side: u8,
-    /// It was synchronized with the primary that it follows.
+    /// Whether the node was synchronized with the primary that it follows.
     pub has_history: bool,
-    /// The link to the primary that it follows stands.
+    /// Whether the link to that primary is up.
     pub is_linked: bool,
-    /// When it was as far as that primary.
+    /// Time at which the node had all data of that primary.
     pub synchronized: i64,
-    /// Its slots as they were, and when each came.
+    /// Former slots of the node, and the time at which it gained each.
     pub slots: SlotSet,
     pub gained: BTreeMap<u16, i64>,
-    /// Slots whose keys it has, as far as they are of the time when it led, or was synchronized.
+    /// Slots whose keys the node has, as of the time when it led, or was synchronized.
     pub kept: SlotSet,
-    /// Nothing comes from the primary that it follows.
+    /// Whether the primary that the node follows sends nothing.
     pub is_kept_waiting: bool,
-    /// It leads, and answers no client.
+    /// Whether the node leads, and answers no client.
     pub is_unconfirmed: bool,
-    /// As a replica it was left out of the in-sync set.
+    /// Whether the node, a replica, was left out of the in-sync set.
     pub may_lack_acknowledged: bool,
     pub bytes_sent: u64,
-    /// Threads that carry out its effects.
+    /// Threads that carry out the node's effects.
     pub threads: Threads,
 }
 
@@ -91,14 +91,14 @@ impl Member {
         let random = fastrand::Rng::with_seed(seed);
         let loaded = Bus::load(&self.disk, address(), settings.clone(), random, now + self.clock);
         self.bus = Some(loaded.expect("what was saved is read"));
-        // A node that was killed lost what it had not on the disk: all.
+        // A killed node loses the data that is not on the disk: all of it.
         self.offset = 1;
         self.following = None;
         (self.has_history, self.is_linked) = (false, false);
         self.heard = now;
     }
 
-    /// Whether this node is a primary when it starts again.
+    /// Returns whether this node is a primary when it starts again.
     pub fn is_primary_by_file(&self, settings: &Settings) -> bool {
         let random = fastrand::Rng::with_seed(0);
         let loaded = Bus::load(&self.disk, address(), settings.clone(), random, self.clock);
@@ -113,7 +113,7 @@ impl Member {
         Facts {
             replication_offset: self.offset,
             claimed_offset: self.claim.unwrap_or(self.offset),
-            // Nobody writes here.
+            // No client writes here.
             are_writes_paused: true,
             is_following: self.following.is_some(),
             is_linked: self.following.is_some() && self.has_history && self.is_linked,

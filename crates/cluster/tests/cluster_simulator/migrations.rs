@@ -1,8 +1,8 @@
-//! Slots move while clients write, connections are cut, nodes die and come back, replicas take over, and jobs are
+//! Slots move while clients write, connections are cut, nodes die and return, replicas take over, and jobs are
 //! cancelled.
 //!
-//! Whatever happens: what was told to have been written is there at the end; no slot is served by two; keys that come
-//! are not seen before their slots have come; every job ends, and leaves nothing behind.
+//! In all of these cases acknowledged writes are there at the end; no two nodes serve a slot; keys that arrive are
+//! hidden until their slots have arrived; every job ends, and leaves nothing behind.
 
 use crate::cluster_world::{Flaw, World};
 use crate::member::{BUS_PORT, ip};
@@ -10,7 +10,7 @@ use cluster::bus::{FailoverMode, Settings};
 use cluster::migration::MigrationSettings;
 
 const SECOND: i64 = 1000;
-/// Slots that clients write to. All are the first primary's in the beginning.
+/// Slots that clients write to. The first primary owns all of them in the beginning.
 const SLOTS: u16 = 48;
 
 fn seeds() -> std::ops::Range<u64> {
@@ -40,7 +40,7 @@ fn world(seed: u64, flaw: Flaw) -> World {
     world
 }
 
-/// Something fails, or is well again, or is begun.
+/// Makes something fail, repairs it, or begins a migration.
 fn step(world: &mut World) {
     let nodes = world.members.len();
     let node = world.random.usize(..nodes);
@@ -85,7 +85,7 @@ fn step(world: &mut World) {
     }
 }
 
-/// Lets all become well, and looks at what there is. Why it is wrong; None if it is not.
+/// Repairs all failures, and returns a violation; None if there is none.
 fn judge(world: &mut World) -> Option<String> {
     world.settle_members();
     world.run(SECOND);

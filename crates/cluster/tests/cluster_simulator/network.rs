@@ -7,21 +7,21 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct End {
     pub node: usize,
-    /// How the node names it; None while it does not know of it.
+    /// Node's name for the connection; None while it does not know the connection.
     pub link: Option<LinkId>,
-    /// When the last bytes that are on their way to this end arrive: none overtake them.
+    /// Arrival of the last bytes on the way to this end: none overtake them.
     pub last_arrival: i64,
 }
 
-/// A connection. The first end has made it.
+/// A connection, which the first end has made.
 #[derive(Clone, Debug)]
 pub struct Connection {
     pub ends: [End; 2],
-    /// Bytes were lost on it: when the ends reach each other again it is reset.
+    /// Whether bytes were lost on the connection: it is reset when the ends reach each other again.
     pub is_broken: bool,
 }
 
-/// All connections, and what their ends call them.
+/// All connections, and the ends' names for them.
 #[derive(Default)]
 pub struct Network {
     pub connections: BTreeMap<u64, Connection>,
@@ -46,7 +46,7 @@ impl Network {
         }
     }
 
-    /// The connection that a node calls by that number, and which end of it the node is.
+    /// Returns the connection that a node calls by that number, and the node's end of it.
     pub fn of(&self, node: usize, link: LinkId) -> Option<(u64, usize)> {
         self.by_link.get(&(node, link)).copied()
     }

@@ -1,4 +1,4 @@
-//! Clusters as they are made and judged.
+//! Creation and checks of clusters.
 
 use crate::cluster_world::World;
 use crate::member::{BUS_PORT, ip};
@@ -8,7 +8,7 @@ use cluster::node_id::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl World {
-    /// So many primaries, each with so many replicas, know each other and own all slots.
+    /// Creates so many primaries, each with so many replicas, which know each other and own all slots.
     pub fn create(&mut self, primaries: usize, replicas: usize) {
         let share = SLOTS / primaries;
         for node in 0..self.members.len() {
@@ -33,7 +33,7 @@ impl World {
         self.run_until("the cluster is up", 60_000, |world| world.unsettled().is_none());
     }
 
-    /// Lets time pass until something is so. Answers how much did.
+    /// Lets time pass until a condition holds. Returns how much did.
     pub fn run_until(&mut self, what: &str, longest: i64, is_so: impl Fn(&World) -> bool) -> i64 {
         let start = self.now;
         while !is_so(self) {
@@ -67,7 +67,7 @@ impl World {
         self.up().filter(|node| self.me(*node).primary == Some(id)).collect()
     }
 
-    /// Every node knows every other by its name, and has a link to it.
+    /// Returns whether every node knows every other by its name, and has a link to it.
     pub fn knows_all(&self) -> bool {
         let all = self.members.len();
         self.up().all(|node| {
@@ -76,7 +76,7 @@ impl World {
         })
     }
 
-    /// Why the cluster is not as it should be when all are up and reach each other; None if it is.
+    /// Returns a fault of a cluster whose nodes are up and reach each other; None if there is none.
     pub fn unsettled(&self) -> Option<String> {
         let owners = |node: usize| -> Vec<Option<NodeId>> {
             let nodes = self.members[node].bus().nodes();
@@ -116,7 +116,7 @@ impl World {
                 return Some(format!("{node} does not know who is a primary"));
             }
         }
-        // What takes longest comes last.
+        // The check that takes longest comes last.
         if let Some(node) = self.up().find(|node| owners(*node) != truth) {
             let slot = owners(node).iter().zip(&truth).position(|(one, other)| one != other).unwrap_or_default();
             let says =
@@ -131,9 +131,9 @@ impl World {
         owners.contains(&None).then(|| "a slot has no owner".to_string())
     }
 
-    /// All are up, and reach each other.
+    /// Starts all nodes, and makes them reach each other.
     pub fn settle_members(&mut self) {
-        // A node's first act when it goes on may be its last otherwise.
+        // A node might die after its first effect otherwise.
         self.dies_in_between = false;
         self.heal();
         for node in 0..self.members.len() {
@@ -150,7 +150,7 @@ impl World {
         assert!(self.violations.is_empty(), "seed {}: {:?}\n{}", self.seed, self.violations, self.history());
     }
 
-    /// Something fails, or is well again.
+    /// Makes something fail, or repairs it.
     pub fn trouble(&mut self) {
         let nodes = self.members.len();
         let node = self.random.usize(..nodes);

@@ -1,4 +1,4 @@
-//! Connections by which slots move between virtual nodes, and what nodes want done for that.
+//! Connections by which slots move between virtual nodes, and the nodes' effects for that.
 
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
@@ -8,7 +8,7 @@ use cluster::migration::{JobName, JobState, MigrationEffect, SyncWord};
 use cluster::slot_set::SlotSet;
 use std::collections::VecDeque;
 
-/// What goes by such a connection.
+/// Item on such a connection.
 #[derive(Clone, Debug)]
 pub enum Item {
     Bytes(Vec<u8>),
@@ -23,21 +23,21 @@ enum Phase {
     Stream,
 }
 
-/// One of them. End 0 is the source.
+/// A connection. End 0 is the source.
 pub struct JobLink {
     pub job: JobName,
     pub ends: [usize; 2],
     lives: [u64; 2],
-    /// When the last item arrives at an end: none overtakes it.
+    /// Arrival of the last item at each end: none overtakes it.
     last_arrival: [i64; 2],
     is_open: bool,
-    /// Bytes were lost on it.
+    /// Whether bytes were lost on the connection.
     is_broken: bool,
     phase: Phase,
     slots: SlotSet,
     snapshot: Vec<(Key, u64)>,
     changes: VecDeque<Item>,
-    /// Up to where the source's log was read.
+    /// Length of the source's log that was read.
     read_to: usize,
 }
 
@@ -47,7 +47,7 @@ impl JobLink {
     }
 }
 
-/// Items that a source sends at once.
+/// Number of items that a source sends at once.
 const PART: usize = 2;
 
 impl World {
@@ -98,7 +98,7 @@ impl World {
         }
     }
 
-    /// Keys of slots that are another's have gone before they could be seen.
+    /// Shows keys of an import, and checks that keys in slots of other nodes were removed while they were hidden.
     fn show(&mut self, node: usize, job: &JobName) {
         let Some(slots) = self.data.stores[node].hidden.remove(job) else { return };
         let me = self.me(node);
@@ -141,7 +141,7 @@ impl World {
         self.tell(from, |bus, now| bus.migration_connected(&job, None, now));
     }
 
-    /// Closes it. The other end hears of it, if it can.
+    /// Closes a connection. The other end learns of it, if it can.
     pub fn close_job_link(&mut self, id: u64, by: Option<usize>) {
         let Some(link) = self.data.links.remove(&id) else { return };
         let reaches = self.are_connected(link.ends[0], link.ends[1]);
@@ -161,7 +161,7 @@ impl World {
         self.later(arrival - self.now, DataEvent::Arrives { link: id, end, item });
     }
 
-    /// A word of one end for the other one.
+    /// Sends a word of one end to the other one.
     fn send_word(&mut self, id: u64, end: usize, bytes: Vec<u8>) {
         let Some(link) = self.data.links.get_mut(&id) else { return };
         if end == 1 {
@@ -213,8 +213,8 @@ impl World {
         }
     }
 
-    /// Whether that is of a job whose beginning the target has not carried out. The thread that moves slots takes
-    /// nothing of a connection before that: it has waited for the file when the connection was given to it.
+    /// Returns whether the event is of a job whose beginning the target has not carried out. The thread that moves
+    /// slots takes nothing of a connection before that: it has waited for the file when it got the connection.
     pub fn comes_before_it_is_hidden(&self, event: u64) -> bool {
         let Some(DataEvent::Arrives { link, end: 1, .. }) = self.data.pending.get(&event) else { return false };
         let Some(link) = self.data.links.get(link) else { return false };
@@ -225,7 +225,7 @@ impl World {
         has_begun && !self.data.stores[target].hidden.contains_key(&link.job)
     }
 
-    /// A target is asked to take slots. It answers when no keys are left of what it had of them.
+    /// Asks a target to take slots. The target answers once its earlier keys in these slots are removed.
     fn establish(&mut self, id: u64, node: usize, bytes: &[u8]) {
         if !self.is_up(node) {
             return;
@@ -243,7 +243,7 @@ impl World {
         self.carry(id, 0, Item::Bytes(answer));
     }
 
-    /// Keys of the slots as they are now; what is logged from here on is sent behind them.
+    /// Takes a snapshot of the slots' keys; later log entries are sent behind them.
     pub fn snapshot(&mut self, id: u64) {
         let Some(link) = self.data.links.get_mut(&id) else { return };
         let (node, job) = (link.ends[0], link.job);
@@ -259,7 +259,7 @@ impl World {
         self.later(1, DataEvent::Pump(id));
     }
 
-    /// A source reads its log, and sends some of what there is.
+    /// Reads a source's log, and sends some of the items.
     pub fn pump(&mut self, id: u64) {
         self.read_log(id);
         let Some(link) = self.data.links.get_mut(&id) else { return };
@@ -315,7 +315,7 @@ impl World {
         link.read_to = log.len();
     }
 
-    /// All locks were passed: what was written until now is read, and nothing is any more.
+    /// Records the pause: all locks were passed, all writes so far are read, and no client writes any more.
     pub fn paused(&mut self, id: u64) {
         self.read_log(id);
         let Some(link) = self.data.links.get(&id) else { return };
@@ -323,7 +323,7 @@ impl World {
         self.tell(node, |bus, now| bus.migration_paused(&job, now));
     }
 
-    /// Slots of one primary go to another one.
+    /// Begins to move slots of one primary to another one.
     pub fn begin_migration(&mut self, slots: u16) {
         let primaries = self.primaries_with_slots();
         if primaries.is_empty() {
@@ -349,7 +349,7 @@ impl World {
         self.tell(source, |bus, now| _ = bus.migrate_slots(&words, "test", now));
     }
 
-    /// The connection of a job is cut.
+    /// Cuts the connection of a job.
     pub fn cut_job_link(&mut self) {
         let links: Vec<u64> = self.data.links.keys().copied().collect();
         if !links.is_empty() {
@@ -359,13 +359,13 @@ impl World {
         }
     }
 
-    /// Connections whose bytes were lost are reset when their ends reach each other again.
+    /// Resets connections with lost bytes when their ends reach each other again.
     pub fn heal_job_links(&mut self) {
         let broken: Vec<u64> = self.data.links.iter().filter(|(_, link)| link.is_broken).map(|(id, _)| *id).collect();
         broken.into_iter().for_each(|id| self.close_job_link(id, None));
     }
 
-    /// How many jobs have succeeded, at their sources.
+    /// Returns how many jobs have succeeded, at their sources.
     pub fn succeeded(&self) -> usize {
         let jobs = (0..self.members.len())
             .filter(|node| self.is_up(*node))
@@ -374,7 +374,7 @@ impl World {
     }
 }
 
-/// The words of a command.
+/// Returns the words of a command.
 fn words_of(bytes: &[u8]) -> Vec<&[u8]> {
     bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).skip(2).step_by(2).collect()
 }

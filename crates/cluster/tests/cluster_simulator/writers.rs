@@ -1,20 +1,20 @@
-//! Clients that write, follow redirections, and remember what they were told.
+//! Clients that write, follow redirections, and remember their acknowledged writes.
 
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
 
-/// A write on its way: each is of a higher value than those before it.
+/// A write in progress: each has a greater value than those before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     pub writer: usize,
     pub node: usize,
     pub key: Key,
     pub value: u64,
-    /// Answers to earlier tries are of no account.
+    /// Number of the attempt: answers to earlier attempts do not matter.
     pub attempt: u64,
 }
 
-/// What a node says to it.
+/// Answer of a node to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -22,10 +22,10 @@ pub enum Answer {
     Down,
 }
 
-/// One client, and the keys that it alone writes.
+/// A client, and the keys that only this client writes.
 pub struct Writer {
     keys: Vec<Key>,
-    /// What it was told to have been written.
+    /// Last acknowledged value of each key.
     pub told: Vec<u64>,
     at: usize,
     value: u64,
@@ -33,7 +33,7 @@ pub struct Writer {
     attempt: u64,
 }
 
-/// A client asks elsewhere when it is not answered for so long.
+/// Time without an answer after which a client asks another node.
 const PATIENCE: i64 = 3000;
 
 impl World {
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Begins a write, or tries one again elsewhere.
+    /// Begins a write, or retries it at another node.
     pub fn think(&mut self, number: usize) {
         if self.data.writers_rest {
             return;
@@ -66,14 +66,14 @@ impl World {
         let (key, value, node, attempt) = (writer.keys[writer.at], writer.value, writer.node, writer.attempt);
         let delay = self.random.i64(1..8);
         self.later(delay, DataEvent::Ask(Request { writer: number, node, key, value, attempt }));
-        // It asks again when nobody answers.
+        // The client retries when no node answers.
         self.later(
             PATIENCE,
             DataEvent::Told { request: Request { writer: number, node, key, value, attempt }, answer: Answer::Down },
         );
     }
 
-    /// A request is at its node.
+    /// Takes a request at its node.
     pub fn asked(&mut self, request: Request) {
         if let Some(answer) = self.answer(request) {
             let delay = self.random.i64(1..8);
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// None: not yet, or never.
+    /// Returns the answer; None if it is later, or never.
     fn answer(&mut self, request: Request) -> Option<Answer> {
         let Request { node, key, value, .. } = request;
         if !self.is_up(node) {
@@ -98,7 +98,7 @@ impl World {
             return Some(owner.map_or(Answer::Down, Answer::Moved));
         }
         if self.members[node].following.is_some() {
-            // It is read only until it has begun to lead.
+            // The node only applies its log until it has begun to lead.
             return Some(Answer::Down);
         }
         if self.data.stores[node].holds_writes() && self.flaw() != Flaw::WritesOnWhenPaused {
@@ -119,7 +119,8 @@ impl World {
         Some(Answer::Done)
     }
 
-    /// What the writer was told before is there. From here on it must be, whatever became of earlier writes.
+    /// Checks that the writer's last acknowledged value is there. The value must stay from here on, whatever became of
+    /// earlier writes.
     fn check_kept(&mut self, request: &Request) {
         let (key, node) = (request.key, request.node);
         let writer = &self.data.writers[request.writer];
@@ -130,7 +131,8 @@ impl World {
         }
     }
 
-    /// Nobody else serves a slot that a node serves, but who is of the same shard, or [unsafe](World::is_unsafe).
+    /// Checks that no other node serves a slot that a node serves, except in the same shard, or
+    /// [unsafe](World::is_unsafe).
     fn check_serves(&mut self, node: usize, slot: u16) {
         let store = &self.data.stores[node];
         if store.hides(slot) {
@@ -146,7 +148,7 @@ impl World {
         }
     }
 
-    /// Whether clients of a node may write to a slot there.
+    /// Returns whether clients of a node may write to a slot there.
     fn serves(&self, node: usize, slot: u16) -> bool {
         if self.is_stopped(node) || self.members[node].following.is_some() || self.is_expired(node) {
             return false;
@@ -155,7 +157,7 @@ impl World {
         map.is_up && !map.is_replica && map.is_own(slot)
     }
 
-    /// A node that knows of a loss serves no more what it has lost.
+    /// Checks that a node which knows of a loss does not serve the lost slots.
     fn check_own(&mut self, node: usize, slot: u16) {
         let bus = self.members[node].bus();
         if !bus.is_up() || !bus.nodes().myself().is_primary() || bus.nodes().owner(slot) != Some(self.id(node)) {
@@ -163,7 +165,7 @@ impl World {
         }
     }
 
-    /// A node that was stopped for so long that it was replaced serves nothing that its replacement serves.
+    /// Checks that a node which was replaced while it was stopped serves nothing that its replacement serves.
     fn check_may_serve(&mut self, node: usize, slot: u16) {
         if !self.members[node].threads.must_not_serve {
             return;
@@ -204,7 +206,7 @@ impl World {
         }
     }
 
-    /// Writes go on at a node.
+    /// Resumes writes at a node.
     pub fn resume_writes(&mut self, node: usize) {
         if !self.data.stores[node].holds_writes() {
             for request in std::mem::take(&mut self.data.stores[node].waiting) {
@@ -213,7 +215,7 @@ impl World {
         }
     }
 
-    /// What was told to have been written and is not there.
+    /// Returns the acknowledged writes that are lost.
     pub fn lost_writes(&self) -> Vec<String> {
         let owner_of = |slot: u16| {
             (0..self.members.len()).find(|node| self.me(*node).is_primary() && self.me(*node).slots.contains(slot))

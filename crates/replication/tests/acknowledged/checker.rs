@@ -1,21 +1,21 @@
-//! Whether what clients saw of one register has an order: each operation takes effect at one moment between its call
-//! and its reply, and who reads sees the last write.
+//! Whether clients have seen one register in an order: each operation takes effect at one moment between its call and
+//! its reply, and a read returns the last write.
 
 use std::collections::HashSet;
 
-/// What a client did, and what it heard.
+/// A client's operation, and its reply.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Some: it wrote this. None: it read.
+    /// Value that the operation wrote; None: it was a read.
     pub write: Option<u64>,
     pub called: u64,
-    /// None: it is open whether it took effect.
+    /// Time of the reply; None: the outcome is open.
     pub replied: Option<u64>,
-    /// What was read; 0: nothing.
+    /// Value that was read; 0: none.
     pub seen: u64,
 }
 
-/// Whether there is such an order. Calls of which nobody has heard anything are left out.
+/// Returns whether such an order exists. Calls whose effect no client has seen are left out.
 pub fn has_order(calls: &[Call]) -> bool {
     let read: HashSet<u64> = calls.iter().filter(|call| call.replied.is_some()).map(|call| call.seen).collect();
     let counts = |call: &&Call| call.replied.is_some() || call.write.is_some_and(|value| read.contains(&value));
@@ -27,12 +27,13 @@ pub fn has_order(calls: &[Call]) -> bool {
 struct Search<'c> {
     calls: Vec<&'c Call>,
     done: Vec<bool>,
-    /// Where nothing was found: all before an index is done, and these behind it, and the register holds a value.
+    /// States without a solution: all calls before an index are done, and these behind it, and the register holds a
+    /// value.
     tried: HashSet<(usize, Vec<usize>, u64)>,
 }
 
 impl Search<'_> {
-    /// Whether the rest has an order, where all before `first` is done and the register holds `value`.
+    /// Returns whether the other calls have an order, where all before `first` are done and the register holds `value`.
     fn go(&mut self, mut first: usize, value: u64) -> bool {
         while self.done.get(first) == Some(&true) {
             first += 1;
@@ -46,7 +47,7 @@ impl Search<'_> {
         }
         let begun = rest.take_while(|index| self.calls[*index].called <= until);
         let open: Vec<usize> = begun.filter(|index| !self.done[*index]).collect();
-        // A read that fits does no harm: it comes first.
+        // A read of the register's value comes first: it changes nothing.
         let fits = |index: &usize| self.calls[*index].write.is_none() && self.calls[*index].seen == value;
         if let Some(index) = open.iter().copied().find(fits) {
             return self.goes_after(index, first, value);
@@ -56,7 +57,7 @@ impl Search<'_> {
         writes.into_iter().any(|(index, written)| self.goes_after(index, first, written))
     }
 
-    /// Whether there is one that begins with this.
+    /// Returns whether an order begins with this call.
     fn goes_after(&mut self, index: usize, first: usize, value: u64) -> bool {
         self.done[index] = true;
         let found = self.go(first, value);

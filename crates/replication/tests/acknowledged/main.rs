@@ -1,8 +1,9 @@
 //! Acknowledged writes on virtual servers: a network that falls apart, processes that end and stand still, slow disks,
-//! clocks that are fast or slow, and promotions of right and wrong servers. What all clients saw has an order: nothing
-//! that was acknowledged is lost, and nobody reads what was replaced.
+//! clocks that are fast or slow, and promotions of right and wrong servers. The operations that clients saw have an
+//! order: no acknowledged write is lost, and no client reads replaced data.
 //!
-//! `CINNABAR_SEED=7 cargo test -p cinnabar-replication --test acknowledged` runs one again, `CINNABAR_SEEDS=1000` more.
+//! `CINNABAR_SEED=7 cargo test -p cinnabar-replication --test acknowledged` repeats one run, `CINNABAR_SEEDS=1000` runs
+//! more.
 
 mod checker;
 mod server;
@@ -20,7 +21,7 @@ fn seeds(most: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// A run with this seed: whether what clients saw has an order, and how many replies there were.
+/// Runs this seed, and returns whether the clients' operations have an order, and how many replies there were.
 fn run(seed: u64, planted: Planted) -> (bool, usize) {
     let (servers, replicas) = [(3, 1), (4, 2), (5, 2), (2, 1), (4, 1)][seed as usize % 5];
     let mut world = World::new(seed, servers, replicas, seed.is_multiple_of(3), planted);
@@ -30,7 +31,7 @@ fn run(seed: u64, planted: Planted) -> (bool, usize) {
         let time = world.some_time();
         world.run(time);
     }
-    // In the end some server leads, if one may.
+    // A server that may lead does so in the end.
     for number in 0..servers {
         world.heal(number);
         world.run(4000);
@@ -60,7 +61,7 @@ fn what_clients_saw_has_an_order_whatever_fails() {
     assert!(answered > 0, "nobody was answered");
 }
 
-/// Roles are handed over and taken back, while things go wrong.
+/// Hands roles over and takes them back, while servers and links fail.
 fn run_hand_overs(seed: u64, planted: Planted) -> bool {
     let (servers, replicas) = [(3, 1), (4, 1), (3, 1), (2, 1), (4, 2)][seed as usize % 5];
     let mut world = World::new(seed, servers, replicas, seed.is_multiple_of(3), planted);
@@ -111,7 +112,8 @@ fn a_server_that_is_killed_while_a_role_is_handed_over_stops_service_for_a_bound
         let killed = [from, to, 3 - from - to][seed as usize % 3];
         world.servers[killed].up = false;
         world.run(400);
-        // An operator sees to it: the new primary is followed, or the order is taken back, or the best one is promoted.
+        // An operator repairs the group: the new primary is followed, or the order is taken back, or the best server is
+        // promoted.
         let leads = |world: &World, number: usize| matches!(world.servers[number].role, Role::Primary(_));
         if killed == to && leads(&world, from) {
             world.servers[from].hands_over = None;
@@ -135,7 +137,7 @@ fn a_server_that_is_killed_while_a_role_is_handed_over_stops_service_for_a_bound
 
 #[test]
 fn planted_defects_are_found() {
-    // Most seeds find most of them; others take a while, so that the search begins near one that does.
+    // Most seeds find most defects; others are rare, so the search begins near a seed that finds them.
     for (planted, first) in [
         (Planted::AnyTerm, 0),
         (Planted::NoGate, 0),
@@ -187,7 +189,7 @@ fn a_replica_that_missed_changes_of_the_set_goes_on_with_the_next_primary() {
         world.run(4000);
         world.servers[0].up = false;
         world.heal(1);
-        // It has nobody else to acknowledge.
+        // The remaining server has no replica that could acknowledge.
         world.run(4000);
         assert_eq!(world.acknowledging(), [1], "seed {seed}");
         assert!(is_sound(&world), "seed {seed}");

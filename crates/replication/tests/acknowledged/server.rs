@@ -1,4 +1,4 @@
-//! A virtual server: its data, what it remembers, and its side of every link.
+//! A virtual server: its data, its memory, and its side of every link.
 
 use replication::acknowledging::{AckSettings, AcknowledgingPrimary};
 use replication::arrived::Position;
@@ -8,7 +8,7 @@ use replication::in_sync_member::{Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
 use replication::member_record::{Loaded, MemberRecord};
 
-/// What a stream consists of; each counts as one byte.
+/// Item of a stream; each counts as one byte.
 #[derive(Clone, Debug)]
 pub enum Item {
     Write { key: usize, value: u64 },
@@ -16,7 +16,7 @@ pub enum Item {
     Probe,
 }
 
-/// What servers say to each other.
+/// Message between servers.
 #[derive(Clone, Debug)]
 pub enum Message {
     Psync { said: Box<Introduction>, position: Option<Position>, hands_over: bool },
@@ -27,33 +27,33 @@ pub enum Message {
     Ack(Acks),
 }
 
-/// A defect that is planted to see that it is found.
+/// A planted defect, to check that the test finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planted {
     Nothing,
-    /// Replicas follow who was replaced, and do not tell of it.
+    /// Replicas follow a replaced primary, and do not tell of it.
     AnyTerm,
-    /// Who takes over acknowledges at once.
+    /// A new primary acknowledges at once.
     NoGate,
-    /// Nobody looks at leases.
+    /// No server checks leases.
     NoLease,
-    /// Who takes over gives all its data, whatever they have.
+    /// A new primary sends all its data to replicas, whatever data they have.
     AnyClaim,
-    /// Reads do not wait for what they saw.
+    /// Reads do not wait for the data that they saw.
     HastyReads,
-    /// Who has lost its data goes by its old name.
+    /// A server that has lost its data keeps its old name.
     SameName,
     /// The set changes at once.
     OneSet,
-    /// Whatever is on the disk makes a member of the process that finds it.
+    /// Any data on the disk makes a member of the process that finds it.
     AnyDisk,
-    /// Heirs are believed whatever they know, and no server looks at what others know later.
+    /// Heirs are believed whatever they know, and no server checks whether others know a later set.
     OldDisk,
-    /// A server that has given up its lead counts on that for good.
+    /// A server that has given up its lead relies on that for good.
     LastLead,
 }
 
-/// A reply that waits.
+/// A reply that is held.
 pub struct WaitingReply {
     pub call: usize,
     pub offset: u64,
@@ -61,7 +61,7 @@ pub struct WaitingReply {
     pub seen: u64,
 }
 
-/// A replica at its primary.
+/// A replica's link at its primary.
 pub struct Feed {
     pub link: u64,
     pub member: MemberId,
@@ -75,10 +75,10 @@ pub enum Role {
 
 pub struct Server {
     pub up: bool,
-    /// It knows nothing any more, nor yet.
+    /// Whether the server has no knowledge, lost or not acquired yet.
     pub blank: bool,
     pub stopped_until: u64,
-    /// Its clock goes by so many thousandths of the true one, from here.
+    /// Speed of the clock in thousandths of the true time, and its time at the beginning.
     pub rate: u64,
     pub ahead: u64,
     pub role: Role,
@@ -86,29 +86,29 @@ pub struct Server {
     pub memory: Membership,
     pub items: Vec<Item>,
     pub history: History,
-    /// Up to where it was written and synced, and how often the file was begun anew.
+    /// Offsets up to which the file was written and synced, and how often the file was begun anew.
     pub written: usize,
     pub synced: usize,
     pub disk_count: u64,
-    /// It has something to acknowledge.
+    /// Whether the server has an acknowledgement to send.
     pub next_ack: bool,
     pub feeds: Vec<Feed>,
     pub held: Vec<WaitingReply>,
     pub next_contact: u64,
     pub heard: u64,
     pub disk: u64,
-    /// The record of its knowledge, and a snapshot of its data.
+    /// Record of the server's knowledge, and snapshot of its data.
     pub record: Option<String>,
     pub snapshot: Option<Image>,
-    /// Its disk after a clean end, some time ago.
+    /// Disk after an earlier clean end.
     pub image: Option<Image>,
-    /// It has come back with that, and has followed nobody since.
+    /// Whether the server has restarted with that disk, and has followed no primary since.
     pub is_image: bool,
-    /// It takes no writes, and a replica is to lead in its place.
+    /// Hand-over in progress: the server takes no writes, and a replica is to lead in its place.
     pub hands_over: Option<HandOver>,
 }
 
-/// The replica that is to lead, until when that is tried, and whether it is asked already.
+/// Replica that is to lead, deadline of the attempt, and whether the replica is asked already.
 #[derive(Clone, Copy)]
 pub struct HandOver {
     pub to: usize,
@@ -116,7 +116,7 @@ pub struct HandOver {
     pub is_asked: bool,
 }
 
-/// A disk.
+/// Contents of a disk.
 #[derive(Clone)]
 pub struct Image {
     pub record: Option<String>,
@@ -124,7 +124,7 @@ pub struct Image {
     pub history: History,
 }
 
-/// The number of the directory.
+/// Number of the directory.
 const DIRECTORY: u64 = 7;
 
 impl Server {
@@ -157,12 +157,12 @@ impl Server {
         }
     }
 
-    /// What its clock shows.
+    /// Returns the time of the server's clock.
     pub fn clock(&self, now: u64) -> u64 {
         self.ahead + now * self.rate / 1000
     }
 
-    /// What its file is called now.
+    /// Returns the present name of the server's file.
     pub fn disk_name(&self) -> (MemberId, u64) {
         (self.memory.id, self.disk_count)
     }
@@ -171,7 +171,7 @@ impl Server {
         Position { id: self.history.id, offset: self.items.len() as u64 }
     }
 
-    /// What it holds under a key, and the length of the stream behind the last write of it.
+    /// Returns the value under a key, and the length of the stream behind the last write of it.
     pub fn read(&self, key: usize) -> (u64, u64) {
         let found = self.items.iter().enumerate().rev().find_map(|(at, item)| match item {
             Item::Write { key: of, value } if *of == key => Some((*value, at as u64 + 1)),
@@ -187,7 +187,7 @@ impl Server {
         }
     }
 
-    /// Whether it has what another one claims.
+    /// Returns whether the server has the data that another one claims.
     pub fn has(&self, position: Option<Position>) -> bool {
         position.is_none_or(|Position { id, offset }| {
             self.history.has(id, offset as i64 + 1) && offset <= self.items.len() as u64
@@ -199,7 +199,7 @@ impl Server {
         Introduction::of(&self.memory, all)
     }
 
-    /// It leads from now on.
+    /// Makes the server lead from now on.
     pub fn promote(&mut self, new_name: u128, planted: Planted) {
         if matches!(self.role, Role::Primary(_)) {
             return;
@@ -218,7 +218,7 @@ impl Server {
         self.feeds.clear();
     }
 
-    /// It follows. Returns the calls whose outcome is open now.
+    /// Makes the server follow. Returns the calls whose outcome is open now.
     pub fn follow(&mut self, whom: usize) -> Vec<WaitingReply> {
         if let Role::Primary(primary) = &self.role {
             self.memory = primary.membership();
@@ -230,7 +230,7 @@ impl Server {
         std::mem::take(&mut self.held)
     }
 
-    /// It has lost everything.
+    /// Ends the process, and loses all of its data.
     pub fn crash(&mut self, name: u128, planted: Planted) {
         let fresh = Server::new(name);
         let memory = if planted == Planted::SameName { Membership::new(self.memory.id) } else { fresh.memory.clone() };
@@ -244,18 +244,18 @@ impl Server {
         }
     }
 
-    /// Its knowledge is on its disk.
+    /// Writes the server's knowledge to its disk.
     pub fn persist(&mut self) {
         let record = MemberRecord { membership: self.knowledge(), saved: None, logged: None, directory: DIRECTORY };
         self.record = Some(record.to_text());
     }
 
-    /// Its data is on its disk, too.
+    /// Writes the server's data to its disk, too.
     pub fn save(&mut self) {
         self.snapshot = Some(Image { record: None, items: self.items.clone(), history: self.history });
     }
 
-    /// It ends as SHUTDOWN does, and all is on its disk.
+    /// Ends the process as SHUTDOWN does, with all data on the disk.
     pub fn shut_down(&mut self) {
         self.save();
         let saved = (!self.items.is_empty()).then(|| self.position());
@@ -266,7 +266,7 @@ impl Server {
         }
     }
 
-    /// A process comes up with what is on the disk. Returns whether it has all that it had.
+    /// Starts a process with the disk's contents. Returns whether it has all data of the process before.
     pub fn restart(&mut self, name: u128, planted: Planted) -> bool {
         let (record, snapshot, image) = (self.record.take(), self.snapshot.take(), self.image.take());
         let fresh = Server::new(name);
@@ -287,7 +287,7 @@ impl Server {
         !self.blank
     }
 
-    /// The words of its own that its stream is to have now.
+    /// Appends the words that the server's own stream is to have now.
     pub fn speak(&mut self, now: u64, settings: &AckSettings, planted: Planted) {
         let clock = self.clock(now);
         let Role::Primary(primary) = &mut self.role else { return };

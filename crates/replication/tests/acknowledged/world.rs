@@ -1,4 +1,4 @@
-//! The servers, their network, their clients, and who promotes. One seed decides all.
+//! The servers, their network, their clients, and the promotions. One seed decides all.
 
 use crate::checker::Call;
 use crate::server::{Feed, HandOver, Item, Message, Planted, Role, Server, WaitingReply};
@@ -10,11 +10,11 @@ use replication::in_sync_member::Introduction;
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Registers.
+/// Number of registers.
 pub const KEYS: usize = 2;
-/// How long a reply waits.
+/// Longest time for which a reply is held.
 const PATIENCE: u64 = 2000;
-/// How long a link may be silent.
+/// Longest silence of a link.
 const SILENCE: u64 = 1500;
 
 enum Event {
@@ -34,12 +34,12 @@ pub struct World {
     events: BTreeMap<(u64, u64), Event>,
     count: u64,
     cut: BTreeSet<(usize, usize)>,
-    /// When the last message of a link's direction arrives: they do not overtake each other.
+    /// Arrival of the last message in each direction of a link: messages do not overtake each other.
     arrivals: BTreeMap<(u64, usize), u64>,
     pub answered: usize,
-    /// Replicas serve others, too, and roles are handed over.
+    /// Whether replicas serve replicas, and roles are handed over.
     pub chains: bool,
-    /// A replica that can go on with its data does so.
+    /// Whether a replica continues with its data if it can.
     pub continues: bool,
 }
 
@@ -48,7 +48,7 @@ impl World {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut all: Vec<Server> = (0..servers).map(|_| Server::new(random.u128(..))).collect();
         for server in &mut all {
-            // The one that is faster by a twentieth takes over from one that is slower.
+            // A server whose clock is fast by a twentieth takes over from one whose clock is slow.
             (server.rate, server.ahead) = (random.u64(960..=1040), random.u64(0..1 << 40));
         }
         let first = &mut all[0];
@@ -93,7 +93,7 @@ impl World {
         !self.cut.contains(&(a.min(b), a.max(b)))
     }
 
-    /// Goes on for so many milliseconds.
+    /// Runs the world for so many milliseconds.
     pub fn run(&mut self, time: u64) {
         let end = self.now + time;
         while self.now < end {
@@ -119,7 +119,7 @@ impl World {
     fn take(&mut self, event: Event) {
         match event {
             Event::Told { to, .. } | Event::Asked { to, .. } if !self.is_awake(to) => {
-                // Who stands still hears it later; who is down does not.
+                // A server that stands still gets the event later; a server that is down does not.
                 if self.servers[to].up {
                     let later = self.servers[to].stopped_until;
                     self.at(later, event);
@@ -148,7 +148,7 @@ impl World {
         self.at(time, Event::Asked { to, call });
     }
 
-    /// A client's command runs.
+    /// Runs a client's command.
     fn ask(&mut self, to: usize, call: usize) {
         let (key, Call { write, .. }) = self.calls[call];
         let server = &mut self.servers[to];
@@ -181,7 +181,7 @@ impl World {
         self.hear_on_link(to, link, message);
     }
 
-    /// A replica or a primary says more on a link that it has.
+    /// Takes a message of a replica or a primary on an existing link.
     fn hear_on_link(&mut self, to: usize, link: u64, message: Message) {
         let (now, any_term) = (self.now, self.planted == Planted::AnyTerm);
         let is_planted = self.planted != Planted::Nothing;
@@ -228,7 +228,7 @@ impl World {
                         server.blank = false;
                         let gave_up = planted == Planted::LastLead && server.memory.gave_up;
                         for item in items {
-                            // In runs with a defect the link is lost there: the seeds that find them count on it.
+                            // Runs with a defect lose the link there: the seeds that find the defects depend on it.
                             let is_lost = |set: &InSyncSet| is_planted && set.term.number < server.memory.term.number;
                             if let Item::Set(set) = &item
                                 && (is_lost(set) || server.memory.take(set.clone()).is_err())
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// A replica asks its primary for what it lacks.
+    /// Takes a replica's request for the data that it lacks.
     fn admit(&mut self, to: usize, from: usize, link: u64, said: &Introduction, position: Option<Position>) {
         let server = &mut self.servers[to];
         let clock = server.clock(self.now);
@@ -272,7 +272,7 @@ impl World {
         self.send(to, from, link, message);
     }
 
-    /// What a server does of itself.
+    /// Takes a server's own steps.
     fn serve(&mut self, number: usize) {
         if !self.is_awake(number) {
             return;
@@ -313,7 +313,7 @@ impl World {
                     server.next_contact = now + 300;
                     server.heard = now;
                     self.count += 1;
-                    // Who has it can be told from its number.
+                    // The number of a link names its owner.
                     let link = self.count * 16 + number as u64;
                     let server = &mut self.servers[number];
                     server.role = Role::Replica { link: Some(link), streams: false };
@@ -337,7 +337,7 @@ impl World {
         }
     }
 
-    /// Followers of a server get what they lack.
+    /// Sends followers of a server the data that they lack.
     fn feed(&mut self, number: usize) {
         let server = &mut self.servers[number];
         let (length, mut messages) = (server.items.len(), Vec::new());
@@ -350,14 +350,14 @@ impl World {
         }
     }
 
-    /// Followers of a server lose their links.
+    /// Closes the links of a server's followers.
     fn close_feeds(&mut self, number: usize) {
         for feed in std::mem::take(&mut self.servers[number].feeds) {
             self.send(number, (feed.link % 16) as usize, feed.link, Message::Refused);
         }
     }
 
-    /// A replica of a replica gets its stream, which is another server's.
+    /// Sends a replica of a replica its stream, which is another server's.
     fn chain(&mut self, to: usize, from: usize, link: u64, asked: (&Introduction, Option<Position>), may: bool) {
         if !self.chains {
             return;
@@ -378,7 +378,7 @@ impl World {
         self.send(to, from, link, message);
     }
 
-    /// A primary that acknowledges is to hand its role to a replica within this time, as FAILOVER does. Returns both.
+    /// Makes a primary that acknowledges hand its role to a replica within this time, as FAILOVER does. Returns both.
     pub fn hand_over(&mut self, patience: u64) -> Option<(usize, usize)> {
         let leads = |number: &usize| self.is_awake(*number) && self.acknowledging().contains(number);
         let number = (0..self.servers.len()).find(leads)?;
@@ -410,21 +410,21 @@ impl World {
         }
     }
 
-    /// It follows. Its own followers stay.
+    /// Makes a server follow. Its own followers stay.
     fn become_replica(&mut self, number: usize, whom: usize) {
         let feeds = std::mem::take(&mut self.servers[number].feeds);
         self.servers[number].follow(whom);
         self.servers[number].feeds = feeds;
     }
 
-    /// A server that was to follow its replica leads again.
+    /// Makes a server that was to follow its replica lead again.
     pub fn take_back(&mut self, number: usize) {
         self.close_feeds(number);
         let name = self.random.u128(..);
         self.servers[number].promote(name, self.planted);
     }
 
-    /// A replica is asked to take over by its primary.
+    /// Makes a replica take over by its primary's request.
     fn take_over(&mut self, number: usize, position: Option<Position>) {
         let name = self.random.u128(..);
         let server = &mut self.servers[number];
@@ -435,7 +435,7 @@ impl World {
         }
     }
 
-    /// Replies go whose time has come.
+    /// Releases the replies that are due.
     fn release(&mut self, number: usize) {
         let (now, settings, planted) = (self.now, self.settings, self.planted);
         let server = &mut self.servers[number];
@@ -457,7 +457,7 @@ impl World {
         self.answered += answered;
     }
 
-    /// Something goes wrong, or a server is promoted.
+    /// Makes something fail, or promotes a server.
     pub fn trouble(&mut self) {
         let number = self.random.usize(..self.servers.len());
         match self.random.u8(..16) {
@@ -473,18 +473,18 @@ impl World {
             6 => self.cut_off(number),
             7 => self.cut.clear(),
             8 => self.servers[number].disk = self.random.u64(1..1500),
-            // What it leads to is not known: the server may be the wrong one.
+            // The promotion's effect is open: the server may be the wrong one.
             9 => self.promote(number),
             _ => _ = self.fail_over(),
         }
     }
 
-    /// A server reaches no other one.
+    /// Cuts a server off from all others.
     pub fn cut_off(&mut self, number: usize) {
         (0..self.servers.len()).for_each(|other| _ = self.cut.insert((number.min(other), number.max(other))));
     }
 
-    /// A server's process ends and comes back, with nothing. One at a time: what two have lost nobody has.
+    /// Restarts a server's process without its data. One at a time: data that two servers have lost may have no copy.
     fn crash(&mut self, number: usize) {
         let was_primary = matches!(self.servers[number].role, Role::Primary(_));
         if !self.others_know(number) {
@@ -494,7 +494,7 @@ impl World {
         self.servers[number].crash(name, self.planted);
         let server = &mut self.servers[number];
         if was_primary && self.random.bool() {
-            // As its configuration has it.
+            // The configuration makes the server a primary.
             let primary = AcknowledgingPrimary::new(&server.memory, server.position());
             server.role = Role::Primary(Box::new(primary));
         } else {
@@ -502,8 +502,8 @@ impl World {
         }
     }
 
-    /// A process ends, by SHUTDOWN or by a kill, and comes back with what is on its disk. A killed process has lost
-    /// what was not saved: one at a time.
+    /// Ends a process, by SHUTDOWN or by a kill, and restarts it with its disk. A killed process loses the data that
+    /// was not saved: one at a time.
     fn restart(&mut self, number: usize, is_clean: bool) {
         if !self.is_awake(number) || !(is_clean || self.others_know(number)) {
             return;
@@ -518,7 +518,7 @@ impl World {
         self.come_back(number, was_primary, shifted);
     }
 
-    /// A server comes back with the disk of an earlier clean end.
+    /// Restarts a server with the disk of an earlier clean end.
     fn roll_back(&mut self, number: usize) {
         let Some(image) = self.servers[number].image.clone() else { return };
         if !self.is_awake(number) || !self.others_know(number) {
@@ -545,8 +545,8 @@ impl World {
         !self.servers.iter().enumerate().any(is_blank)
     }
 
-    /// As Sentinels do: of the members of the set that are reached the one with the most is promoted, and the others
-    /// that are reached follow it.
+    /// Fails over as Sentinels do: of the reachable members of the set the one with the most data is promoted, and the
+    /// other reachable servers follow it.
     pub fn fail_over(&mut self) -> Option<usize> {
         let seen = |server: &usize| self.is_awake(*server) && self.reaches_most(*server);
         let candidates = (0..self.servers.len()).filter(seen).filter(|number| {
@@ -570,7 +570,8 @@ impl World {
             return;
         }
         let name = self.random.u128(..);
-        // An old disk is known as one by those who know better: it does not lead where they are not heard.
+        // Other servers recognise an old disk by their later sets: a server with one is promoted only while all are
+        // reachable.
         let is_image = self.servers[number].is_image;
         let others = (0..self.servers.len()).filter(|other| *other != number);
         if is_image && !others.clone().all(|other| self.is_awake(other) && self.reaches(other, number)) {
@@ -584,7 +585,7 @@ impl World {
         }
     }
 
-    /// All is well again: everybody follows this one.
+    /// Repairs all failures: every server follows this one.
     pub fn heal(&mut self, number: usize) {
         self.cut.clear();
         let now = self.now;
@@ -600,7 +601,7 @@ impl World {
         });
     }
 
-    /// The server whose clients are answered.
+    /// Returns the servers whose clients are answered.
     pub fn acknowledging(&self) -> Vec<usize> {
         let may = |server: &Server| match &server.role {
             Role::Primary(primary) => primary.gate() == Gate::Open,

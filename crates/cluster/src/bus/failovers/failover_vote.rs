@@ -1,6 +1,6 @@
-//! Votes: a primary with slots gives one for each epoch, to a replica whose primary has failed and whose idea of the
-//! slots is not older than its own. A vote is on the disk before it is sent. The primary itself has a vote when it is
-//! asked to give its place: not while it does not know whether slots that it granted were taken.
+//! Votes: a primary with slots gives one for each epoch, to a replica whose primary has failed and whose knowledge of
+//! the slots is not older than the voter's. A vote is on the disk before it is sent. The primary itself votes for the
+//! replica that asks it for its place, unless it does not know whether slots that it granted were taken.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -9,7 +9,7 @@ use crate::node_id::NodeId;
 use crate::packet::{Header, MessageFlags};
 
 impl Bus {
-    /// A node asks for a vote.
+    /// Takes a node's request for a vote.
     pub(in crate::bus) fn vote_if_right(&mut self, candidate: NodeId, request: &Header) {
         if !self.nodes.myself().has_vote() {
             return;
@@ -60,7 +60,7 @@ impl Bus {
         if !has_failed && !request.message_flags.has(MessageFlags::FORCE_VOTE) {
             return Err(format!(" for epoch {asked}: its primary is up"));
         }
-        // The replica has all slots that it knows this node to have, those that others may be about to take, too.
+        // The replica takes all slots that it knows this node to own, including slots that others may be about to take.
         if primary.is_myself() && self.migrations.has_granted() {
             return Err(format!(" for epoch {asked}: slots of mine are granted to another node"));
         }
@@ -71,14 +71,14 @@ impl Bus {
         self.nodes.get(&node).is_some_and(|node| node.primary == Some(self.nodes.my_id()))
     }
 
-    /// Whether a replica takes this node's place: it has asked for a pause, or may win an election with this node's
-    /// vote.
+    /// Returns whether a replica takes this node's place: it has asked for a pause, or may win an election with this
+    /// node's vote.
     pub(in crate::bus) fn is_failing_over(&self) -> bool {
         let may_win = |voted: Millis| self.now - voted <= self.election_timeout();
         self.manual.replica.is_some() || self.voted_for_replica.is_some_and(may_win)
     }
 
-    /// A slot that the candidate would take from an owner that it does not know of.
+    /// Returns a slot that the candidate would take from an owner that it does not know.
     fn newer_owner(&self, request: &Header) -> Option<(u16, NodeId, u64)> {
         let claimed = request.slots.iter().filter(|slot| !self.nodes.is_unclaimed(*slot));
         let mut owners = claimed.filter_map(|slot| Some((slot, self.nodes.owner_node(slot)?)));
@@ -86,7 +86,7 @@ impl Bus {
         found.map(|(slot, owner)| (slot, owner.id, owner.config_epoch))
     }
 
-    /// A node's idea of the slots is old.
+    /// Sends a slot's newer owner to a node with an old map.
     pub(in crate::bus) fn tell_newer_owner(&mut self, to: NodeId, owner: NodeId) {
         let text = format!(
             "Node {to} ({}) has old slots configuration, sending an UPDATE message about {owner} ({})",
@@ -104,7 +104,7 @@ mod tests {
     use crate::bus::test_bus::{add_primary, bus};
     use crate::node::Flags;
 
-    /// A primary with slots, another one that has failed, and that one's replica.
+    /// Returns a primary with slots that knows another one, which has failed, and that one's replica.
     fn voter() -> (Bus, NodeId) {
         let mut bus = bus();
         bus.add_slots(&[(0, 9)], 1).expect("free");

@@ -1,18 +1,18 @@
-//! A failover that was asked for, on both sides.
+//! A requested failover, on both sides.
 //!
-//! The replica asks its primary to pause. The primary does, and its packets say so, with the offset at which it paused.
-//! When the replica has come as far it asks for votes, which are given though the primary works. Whichever of them
-//! gives up, writes go on after a while.
+//! The replica asks its primary to pause. The primary pauses, and its packets announce that, with the offset of the
+//! pause. A replica that has reached the offset asks for votes, which are given although the primary works. If either
+//! gives up, writes resume after a while.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::{Effect, Level};
 use crate::node_id::NodeId;
 
-/// Writes are paused for so many times the time that the failover may take.
+/// Length of the pause, in multiples of the time that the failover may take.
 const PAUSE_FACTOR: i64 = 2;
 
 impl Bus {
-    /// A replica of this primary wants to take over.
+    /// Pauses this primary for a replica that wants to take over.
     pub(in crate::bus) fn pause_for(&mut self, replica: NodeId) {
         self.reset_manual_failover();
         let timeout = self.settings.manual_failover_timeout;
@@ -24,7 +24,7 @@ impl Bus {
         self.log(Level::Notice, format!("Manual failover requested by replica {replica} ({name})."));
     }
 
-    /// Votes may be asked for now, whatever election there was before.
+    /// Makes the replica ask for votes now, whatever election there was before.
     pub(in crate::bus) fn manual_failover_can_start(&mut self) {
         if self.election.start != 0 {
             self.election.start = 0;
@@ -38,7 +38,7 @@ impl Bus {
         self.manual.can_start = true;
     }
 
-    /// Gives up what takes too long.
+    /// Gives up a failover whose time has expired.
     pub(in crate::bus) fn check_manual_failover_timeout(&mut self) {
         if self.manual.end != 0 && self.manual.end < self.now {
             self.log(Level::Warning, "Manual failover timed out.".to_string());
@@ -46,7 +46,7 @@ impl Bus {
         }
     }
 
-    /// On a replica: goes on if it can.
+    /// Proceeds with the failover on a replica, if it can.
     pub(in crate::bus) fn go_on_with_manual_failover(&mut self) {
         if !self.nodes.myself().is_replica() {
             return;

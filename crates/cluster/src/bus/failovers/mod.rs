@@ -1,4 +1,4 @@
-//! Replicas that replace their primaries, or move to others.
+//! Replicas that replace their primaries, or move to other primaries.
 
 mod failover_vote;
 mod manual_failover;

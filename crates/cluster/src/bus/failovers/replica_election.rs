@@ -1,7 +1,7 @@
 //! A replica whose primary has failed asks the primaries for their votes, and takes over with those of the majority.
 //!
-//! It waits a little first: for the news of the failure to spread, longer if other replicas have more data, and longer
-//! if other primaries have failed, too, so that elections do not take votes from each other.
+//! The replica waits a little first: until the failure is widely known, longer if other replicas have more data, and
+//! longer if other primaries have failed, too, so that elections do not take votes from each other.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -10,17 +10,17 @@ use crate::bus::model::takeover_state::CannotFailover;
 use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 
-/// The least time in which votes must come in.
+/// Least time in which votes must arrive.
 const LEAST_AUTH_TIMEOUT: Millis = 2000;
-/// The longest fixed delay before an election.
+/// Greatest fixed delay before an election.
 const LONGEST_DELAY: Millis = 500;
-/// A replica that has no data yet waits for so much longer.
+/// Additional delay of a replica that has no data yet.
 const EMPTY_DELAY: Millis = 500;
-/// The same reason is logged again after so long.
+/// Time after which the same reason is logged again.
 const RELOG_PERIOD: Millis = 1000;
 
 impl Bus {
-    /// Goes on with replacing this node's primary, if there is a reason.
+    /// Proceeds with the replacement of this node's primary, if there is a reason.
     pub(in crate::bus) fn handle_failover(&mut self) {
         let now = self.now;
         let is_manual = self.manual.end != 0 && self.manual.can_start;
@@ -34,7 +34,8 @@ impl Bus {
             self.log_cannot_failover(CannotFailover::NoHistory);
             return;
         }
-        // Led by it, the shard would answer nobody, and who has them could not follow it.
+        // With this node as the primary the shard would answer no client, and servers with acknowledged writes could
+        // not follow it.
         if !is_manual && self.facts.may_lack_acknowledged {
             self.log_cannot_failover(CannotFailover::OutOfSync);
             return;
@@ -68,12 +69,12 @@ impl Bus {
         }
     }
 
-    /// The time in which votes must come in.
+    /// Returns the time in which votes must arrive.
     pub(in crate::bus) fn election_timeout(&self) -> Millis {
         self.settings.node_timeout.saturating_mul(2).max(LEAST_AUTH_TIMEOUT)
     }
 
-    /// This node's primary, if it is to be replaced and this node may do it.
+    /// Returns this node's primary, if it is to be replaced and this node may do that.
     fn primary_to_replace(&self, is_manual: bool) -> Option<NodeId> {
         let myself = self.nodes.myself();
         if myself.is_primary() || self.settings.replica_no_failover && !is_manual {
@@ -83,21 +84,21 @@ impl Bus {
         (primary.has_failed() || is_manual).then_some(primary.id)
     }
 
-    /// Whether this replica has anything of its primary's data. What is there is of another history until replication
-    /// follows the primary that the node has.
+    /// Returns whether this replica has data of its primary. The node's data is of another history until replication
+    /// follows the node's present primary.
     pub(in crate::bus) fn has_history(&self) -> bool {
         self.facts.has_history && self.follows == 0 && !self.is_unsynchronized
     }
 
-    /// For how long the primary may have been gone without this node. The time in which it was found to have failed
-    /// does not count.
+    /// Returns whether the data is too old: for how long the primary may have been absent without this node. The time
+    /// until its failure was detected does not count.
     fn is_data_too_old(&self) -> bool {
         let (timeout, factor) = (self.settings.node_timeout, self.settings.replica_validity_factor);
         let mut age = self.now - self.facts.heard_from_primary;
         if age > timeout {
             age -= timeout;
         }
-        // A node with all that was acknowledged may have refused a primary that had forgotten it.
+        // A node with all acknowledged writes may have refused a primary that had forgotten them.
         let is_limited = factor != 0 && !self.facts.is_in_sync;
         is_limited
             && age > timeout.saturating_mul(factor).saturating_add(self.settings.repl_ping_period.saturating_mul(1000))
@@ -135,11 +136,11 @@ impl Bus {
             self.told_offset()
         );
         self.log(Level::Notice, text);
-        // The other replicas see whether they have more.
+        // The other replicas learn whether they have more data.
         self.pong_to_shard();
     }
 
-    /// Others may have said since how much they have, and primaries may be back.
+    /// Corrects the election's time: others may have announced their offsets since, and primaries may be back.
     fn correct_schedule(&mut self, primary: NodeId) {
         let delay = self.delay();
         let rank = self.replica_rank(primary);
@@ -192,7 +193,7 @@ impl Bus {
         self.replace_my_primary();
     }
 
-    /// A primary that votes has given its vote.
+    /// Takes a vote of a primary.
     pub(in crate::bus) fn take_vote(&mut self, voter: NodeId, epoch: u64) {
         if self.nodes.get(&voter).is_some_and(Node::has_vote) && epoch >= self.election.epoch {
             self.election.votes += 1;
@@ -200,7 +201,7 @@ impl Bus {
         }
     }
 
-    /// Another primary has an epoch that this node's election cannot reach any more: it begins anew.
+    /// Begins the election anew: another primary has an epoch that this election cannot reach any more.
     pub(in crate::bus) fn give_up_election_for(&mut self, other: NodeId, epoch: u64) {
         if self.election.start == 0 || !self.election.is_asked || epoch < self.election.epoch {
             return;
@@ -216,13 +217,13 @@ impl Bus {
         self.todo.handle_failover();
     }
 
-    /// Returns the offset by which replicas are ranked, and which a primary pauses at.
+    /// Returns the offset by which replicas are ranked, and at which a primary pauses.
     pub(in crate::bus) fn told_offset(&self) -> i64 {
         let facts = &self.facts;
         if self.nodes.myself().is_replica() { facts.claimed_offset } else { facts.replication_offset }
     }
 
-    /// How many replicas of the primary have more data than this one, or as much and a smaller name.
+    /// Returns how many replicas of the primary have more data than this one, or as much and a smaller name.
     fn replica_rank(&self, primary: NodeId) -> i64 {
         let (mine, my_id) = (self.told_offset(), self.nodes.my_id());
         let others = self.nodes.replicas(primary).filter(|node| node.id != my_id);
@@ -232,7 +233,7 @@ impl Bus {
         better.count() as i64
     }
 
-    /// How many other primaries that failed lately, and have replicas, come before this node's.
+    /// Returns how many other primaries failed lately, have replicas, and precede this node's primary.
     fn failed_primary_rank(&self) -> i64 {
         let factor = self.settings.replica_validity_factor;
         let longest = self.settings.node_timeout.saturating_mul(factor);
@@ -243,7 +244,7 @@ impl Bus {
         before.filter(|node| self.nodes.iter().any(|other| other.primary == Some(node.id))).count() as i64
     }
 
-    /// No other replica can have more: all have said how much they have since the primary failed.
+    /// Returns whether no other replica can have more: all have announced their offsets since the primary failed.
     fn is_best_replica(&self, primary: NodeId) -> bool {
         self.told_offset() != 0
             && self.election.rank == 0

@@ -1,4 +1,4 @@
-//! A replica of a primary that has enough moves to one that has none left.
+//! A replica of a primary with enough replicas moves to a primary without any.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -7,11 +7,11 @@ use crate::node::Flags;
 use crate::node_id::NodeId;
 use std::collections::BTreeMap;
 
-/// A primary is without replicas for so long before one comes: its own may only have been late to follow it.
+/// Time for which a primary has no replica before one moves to it: its own may only be late.
 const DELAY: Millis = 5000;
 
 impl Bus {
-    /// How many replicas that work each primary has.
+    /// Returns how many working replicas each primary has.
     pub(in crate::bus) fn working_replicas(&self) -> BTreeMap<NodeId, usize> {
         let mut replicas: BTreeMap<NodeId, usize> = BTreeMap::new();
         for primary in self.nodes.iter().filter(|node| !node.has_failed()).filter_map(|node| node.primary) {
@@ -20,8 +20,8 @@ impl Bus {
         replicas
     }
 
-    /// Moves to a primary without replicas, if this node is the one to do so: of those whose primaries have most the
-    /// one with the smallest name.
+    /// Moves this node to a primary without replicas if it is the replica that has to move: of the replicas of
+    /// primaries with most replicas, the one with the smallest name.
     pub(in crate::bus) fn consider_migration(&mut self) {
         let replicas = self.working_replicas();
         let count = |id: NodeId| replicas.get(&id).copied().unwrap_or(0);

@@ -1,11 +1,11 @@
-//! The end of each failover: the replica is the primary.
+//! The end of each failover: the replica becomes the primary.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 
 impl Bus {
-    /// Takes the place of this node's primary, and all slots that it claims but for those whose keys have not come
-    /// here: these stay the former primary's, which alone has them. The epoch for it was taken already.
+    /// Takes the place of this node's primary, and all slots that it claims. Slots whose keys have not arrived here
+    /// stay the former primary's, which alone has them. The epoch was taken already.
     pub(in crate::bus) fn replace_my_primary(&mut self) {
         let myself = self.nodes.myself();
         let (id, shard_id) = (myself.id, myself.shard_id);
@@ -18,7 +18,7 @@ impl Bus {
         self.log(Level::Notice, text);
         self.set_as_primary(id);
         let slots = self.nodes.get(&old).map(|node| node.slots.clone()).unwrap_or_default();
-        // Slots that it did not claim any more it had given to another node, and no vote was asked for.
+        // The primary has given slots that it does not claim to another node, and no vote was asked for.
         let is_taken = |slot: &u16| !absent.contains(*slot) && !self.nodes.is_unclaimed(*slot);
         let taken = slots.iter().filter(is_taken).collect::<Vec<_>>();
         taken.into_iter().for_each(|slot| self.assign_slot(slot, Some(id)));

@@ -1,29 +1,29 @@
-//! Epochs that other nodes tell of: which of them this node believes.
+//! Epochs of other nodes, and whether this node believes them.
 //!
-//! An epoch grows by one with each election. One that is believed becomes this node's own, is on the disk and in all of
-//! its packets. The largest number there is would leave no epoch for any election after it, in the whole cluster and
-//! for good. So an epoch may be ahead of what was seen by as many elections as a node can have missed, and no further:
-//! a packet with another one is dropped. The numbers do not come to an end in such steps.
+//! An epoch grows by one with each election. A believed epoch becomes this node's own, is on the disk and in all of its
+//! packets. The greatest number would leave no epoch for any later election, in the whole cluster and for good. So an
+//! epoch may exceed the known ones by as many elections as a node can have missed, and no more: a packet with a greater
+//! one is dropped. Such steps never exhaust the numbers.
 //!
-//! All epochs of one [`STEP_PERIOD`] are measured from that at its beginning: the cluster hears of a step before the
-//! next one, and no node is parted from it by what one packet says.
+//! All epochs of one [`STEP_PERIOD`] are measured from the epoch at its beginning: the cluster learns of a step before
+//! the next one, and one packet parts no node from it.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::packet::{Body, Header};
 
-/// Elections that a node may have missed, or a cluster has had before a node joins it.
+/// Elections that a node may have missed, or that a cluster has had before a node joins it.
 const AHEAD_MAX: u64 = 1 << 24;
-/// The time in which an epoch goes ahead once: well above the time in which each node hears of it.
+/// Time in which an epoch advances once: well above the time in which each node learns of it.
 const STEP_PERIOD: Millis = 60_000;
-/// The largest epoch of all; beyond it are numbers that no cluster comes to.
+/// Greatest epoch: no cluster reaches the numbers beyond it.
 const EPOCH_MAX: u64 = 3 << 61;
-/// The time between two lines of the log about epochs that are not believed.
+/// Time between two log lines about epochs that are not believed.
 const REFUSAL_LOG_PERIOD: Millis = 10_000;
 
 impl Bus {
-    /// Whether the epochs of a packet can be. A packet with one that cannot is logged.
+    /// Returns whether the epochs of a packet are plausible. A packet with other epochs is logged.
     pub(super) fn believes(&mut self, header: &Header, body: &Body) -> bool {
         let of_another = if let Body::Update { config_epoch, .. } = body { *config_epoch } else { 0 };
         let epoch = header.current_epoch.max(header.config_epoch).max(of_another);

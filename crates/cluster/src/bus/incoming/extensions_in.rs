@@ -1,4 +1,4 @@
-//! What a node tells of itself beside the header.
+//! A node's description of itself besides the header.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
@@ -6,7 +6,7 @@ use crate::node_id::NodeId;
 use crate::packet::Extension;
 
 impl Bus {
-    /// Takes a known node's extensions. What it does not say it does not have.
+    /// Takes a known node's extensions. An absent extension clears its value.
     pub(in crate::bus) fn take_extensions(&mut self, extensions: &[Extension], sender: NodeId) {
         let Some(node) = self.nodes.get(&sender) else {
             return;
@@ -40,7 +40,7 @@ impl Bus {
                 }
             }
         }
-        // It may have said that it was forgotten itself.
+        // The sender may have asked this node to forget the sender itself.
         let Some(node) = self.nodes.get_mut(&sender) else {
             return;
         };
@@ -54,7 +54,7 @@ impl Bus {
         }
     }
 
-    /// Another node has forgotten one, which this one may know.
+    /// Forgets a node that another node has forgotten, if this one knows it.
     fn forget_as_told(&mut self, id: NodeId, ttl: u64) {
         let myself = self.nodes.myself();
         let is_my_primary = myself.is_replica() && myself.primary == Some(id);

@@ -1,4 +1,4 @@
-//! What others tell of third ones.
+//! Gossip of nodes about others.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -7,13 +7,13 @@ use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 use crate::packet::GossipEntry;
 
-/// What says that a node fails.
+/// Flags of a failing node.
 const FAILS: u16 = Flags::FAIL | Flags::PFAIL;
-/// Clocks of nodes may differ by so much.
+/// Greatest difference between clocks of nodes.
 const CLOCK_TOLERANCE: Millis = 500;
 
 impl Bus {
-    /// Takes what a node tells. One name that is none spoils all: the sender's memory may be spoilt.
+    /// Takes a node's gossip. One invalid name discards all entries: the sender's memory may be damaged.
     pub(in crate::bus) fn take_gossip(&mut self, entries: &[GossipEntry], sender: Option<NodeId>) {
         let invalid = entries.iter().filter(|entry| entry.node.is_none()).count();
         if invalid > 0 {
@@ -59,7 +59,7 @@ impl Bus {
         self.todo.save(false);
     }
 
-    /// The sender has said whether a node fails.
+    /// Takes the sender's opinion whether a node fails.
     fn judge(&mut self, id: NodeId, sender: NodeId, fails: bool) {
         let has_vote = self.nodes.get(&sender).is_some_and(Node::has_vote);
         let text = if fails && has_vote && self.add_failure_report(id, sender) {
@@ -78,7 +78,7 @@ impl Bus {
         }
     }
 
-    /// When a node that nobody doubts has answered another one, it need not be asked by this one.
+    /// Takes the time at which a node that no other suspects answered the sender: this node need not ping it then.
     fn take_pong_time(&mut self, entry: &GossipEntry, id: NodeId) {
         self.drop_old_reports(id);
         let latest = self.now + CLOCK_TOLERANCE;
@@ -93,8 +93,8 @@ impl Bus {
         }
     }
 
-    /// A node that is new here is taken at its word only if a known one tells of it: who is at that address now might
-    /// belong to another cluster.
+    /// Adds a node that is new here only if a known node names it: the server at that address might belong to another
+    /// cluster.
     fn take_gossip_of_unknown(&mut self, entry: &GossipEntry, id: NodeId, sender: Option<NodeId>) {
         if sender.is_none() || Flags(entry.flags).has(Flags::NOADDR) || self.is_forgotten(&id) {
             return;
@@ -108,7 +108,7 @@ impl Bus {
         self.nodes.insert(node);
     }
 
-    /// A node is to be reached elsewhere: the link to where it was is of no use.
+    /// Closes the link to a node whose address has changed.
     pub(in crate::bus) fn address_changed(&mut self, id: NodeId) {
         let Some(node) = self.nodes.get(&id) else {
             return;

@@ -1,5 +1,5 @@
-//! What other nodes say: of themselves, of third ones, of slots. Packets come in by [`packet_in`], which gives each
-//! part to those that know what to make of it.
+//! Packets of other nodes: about themselves, about others, about slots. [`packet_in`] takes them, and passes each part
+//! to the module that handles it.
 
 mod believed_epochs;
 mod extensions_in;

@@ -1,4 +1,4 @@
-//! What comes in on a link.
+//! Packets that arrive on a link.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -8,14 +8,14 @@ use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 use crate::packet::{BadFrame, Body, Extension, GossipEntry, Header, MessageFlags, MessageType, decode, message_type};
 
-/// What the sender of a packet says of its kind.
+/// Flags that the sender of a packet announces of itself.
 const TOLD_FLAGS: u16 = Flags::LIGHT_PUBLISH | Flags::LIGHT_MODULE | Flags::MY_PRIMARY_FAIL;
 
-/// Bytes of a packet on a link that no known node has used yet: gossip of 10,000 nodes.
+/// Greatest length of a packet on a link that no known node has used yet: gossip of 10,000 nodes.
 const STRANGERS_PACKET_MAX: usize = 1 << 20;
 
 impl Bus {
-    /// Bytes came in on a link. Returns whether messages for subscribers were among them.
+    /// Takes bytes of a link. Returns whether they had messages for subscribers.
     pub fn received(&mut self, link: LinkId, bytes: &[u8], now: Millis) -> bool {
         self.now = now;
         let before = self.counters.received.publish_bytes;
@@ -76,7 +76,7 @@ impl Bus {
         is_dropped
     }
 
-    /// A light packet does not say who sends it: the link must have been used by a known node before.
+    /// Takes a light packet, which does not name its sender: a known node must have used the link before.
     fn take_light(&mut self, link: LinkId, body: Body) {
         let now = self.now;
         let sender = self.links.get(link).and_then(|link| link.node);
@@ -108,7 +108,7 @@ impl Bus {
         {
             transport.takes_extensions = true;
         }
-        // What it was before this packet says what it is.
+        // The sender's flags before this packet decide how the packet is taken.
         let before = sender.and_then(|id| self.nodes.get(&id)).map(|node| node.flags).unwrap_or_default();
         if let Some(sender) = sender {
             self.note_sender(sender, link, header);
@@ -136,7 +136,7 @@ impl Bus {
             Body::ManualFailoverStart => {
                 if self.nodes.get(&sender).is_some_and(|node| node.primary == Some(self.nodes.my_id())) {
                     self.pause_for(sender);
-                    // Its flags and its offset are what the replica waits for.
+                    // The replica waits for this node's flags and offset.
                     self.send_ping(link, MessageType::Ping);
                 }
             }
@@ -147,7 +147,7 @@ impl Bus {
         }
     }
 
-    /// Who sends. A link from elsewhere belongs to the node that says its name on it first.
+    /// Returns a packet's sender. An incoming link belongs to the first node that names itself on it.
     fn sender_of(&mut self, link: LinkId, header: &Header) -> Option<NodeId> {
         let bound = self.links.get(link)?.node;
         if let Some(node) = bound.and_then(|id| self.nodes.get(&id)).filter(|node| !node.is_in_handshake()) {
@@ -160,7 +160,7 @@ impl Bus {
         Some(sender)
     }
 
-    /// What each packet says of its sender.
+    /// Records a header's description of its sender.
     pub(super) fn note_sender(&mut self, sender: NodeId, link: LinkId, header: &Header) {
         let takes_extensions = self.links.get(link).is_some_and(|link| link.takes_extensions);
         let now = self.now;
@@ -193,7 +193,7 @@ impl Bus {
             && header.message_flags.has(MessageFlags::PAUSED)
             && self.manual.primary_offset != Some(header.offset)
         {
-            // A stream that begins meanwhile, for its first replica, has a first word.
+            // A stream that begins meanwhile, for the primary's first replica, has a first word.
             self.manual.primary_offset = Some(header.offset);
             self.todo.handle_manual_failover();
             let text = format!("Received replication offset for paused primary manual failover: {}", header.offset);
@@ -220,7 +220,7 @@ impl Bus {
         self.take_news(link, header, message, sender, before, (entries, extensions));
     }
 
-    /// Others reach this node at the address that they came to.
+    /// Learns this node's ip from the address at which another node has reached it.
     fn learn_my_ip(&mut self, link: LinkId, message: MessageType) {
         let myself = self.nodes.myself();
         let asks = message == MessageType::Meet || myself.address.ip.is_empty();
@@ -240,12 +240,12 @@ impl Bus {
                 if self.links.get(link).is_some_and(|link| link.node.is_none()) {
                     self.begin_handshake_with(link, header);
                 }
-                // Who says MEET is trusted.
+                // A node that sends MEET is trusted.
                 let introduced = self.links.get(link).and_then(|link| link.node);
                 self.take_gossip(entries, introduced);
             }
             Some(sender) => {
-                // The sender is known here, but does not know this node: a new link shows it.
+                // The sender is known here, but does not know this node: a new link introduces this node.
                 let outbound = self.nodes.get(&sender).filter(|node| self.exceeds_handshake(node));
                 if let Some(outbound) = outbound.and_then(|node| node.link).filter(|outbound| *outbound != link) {
                     let name = self.human_name(sender);
@@ -260,7 +260,7 @@ impl Bus {
         }
     }
 
-    /// A node that nobody knows says MEET. All but its address will be known when it answers.
+    /// Begins a handshake with an unknown node that sent MEET. The node's answer will have all but its address.
     fn begin_handshake_with(&mut self, link: LinkId, header: &Header) {
         let Some(transport) = self.links.get(link) else {
             return;
@@ -282,7 +282,7 @@ impl Bus {
         self.now - node.created > self.handshake_timeout()
     }
 
-    /// A handshake may take so long.
+    /// Returns the greatest length of a handshake.
     pub(in crate::bus) fn handshake_timeout(&self) -> Millis {
         self.settings.node_timeout.max(1000)
     }
@@ -293,7 +293,7 @@ impl Bus {
         };
         let (id, is_news) = (failed.id, !failed.flags.has(Flags::FAIL | Flags::MYSELF));
         if sender == Some(id) && failed.has_failed() {
-            // It is reachable, and has failed all the same.
+            // The node is reachable, and counts as failed all the same.
             self.nodes.get_mut(&id).into_iter().for_each(|node| node.failed_at = self.now);
         }
         match sender {

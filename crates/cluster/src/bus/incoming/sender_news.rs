@@ -1,4 +1,4 @@
-//! What pings, pongs and meets say of their sender: its name, its address, its role, its slots.
+//! Description of a sender in a ping, a pong or a meet: its name, its address, its role, its slots.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
@@ -8,7 +8,7 @@ use crate::node_id::NodeId;
 use crate::packet::{Extension, GossipEntry, Header, MessageType};
 
 impl Bus {
-    /// Takes all that a ping, a pong or a meet says. `before` is what its sender was until now.
+    /// Takes all information of a ping, a pong or a meet. `before`: the sender's flags until now.
     pub(in crate::bus) fn take_news(
         &mut self,
         link: LinkId,
@@ -24,8 +24,8 @@ impl Bus {
         if !self.take_name(link, header, sender) {
             return;
         }
-        // Who has just said its name is known from now on: what else it says counts, or it might be long until it is
-        // asked again.
+        // A sender that has just named itself is known from now on: the rest of the packet counts, as the node might
+        // not be pinged again soon.
         let sender =
             sender.or(header.sender.filter(|id| self.nodes.get(id).is_some_and(|node| node.link == Some(link))));
         if before == Flags::default()
@@ -62,7 +62,7 @@ impl Bus {
         self.take_extensions(extensions, sender);
     }
 
-    /// The sender has answered: it knows this node.
+    /// Ends the introduction of this node: the sender has answered, and knows it.
     fn end_meet(&mut self, sender: NodeId) {
         if let Some(node) = self.nodes.get_mut(&sender).filter(|node| node.flags.has(Flags::MEET)) {
             node.flags.set(Flags::MEET, false);
@@ -71,8 +71,8 @@ impl Bus {
         }
     }
 
-    /// On a link from here the other end must be who it was taken for; in a handshake it says who it is. Answers
-    /// whether the packet is to be read on.
+    /// Checks the sender's name on a link from here: it must be the expected one; a handshake learns it. Returns
+    /// whether the rest of the packet is to be taken.
     fn take_name(&mut self, link: LinkId, header: &Header, sender: Option<NodeId>) -> bool {
         let Some(transport) = self.links.get(link) else {
             return false;
@@ -115,7 +115,7 @@ impl Bus {
         }
     }
 
-    /// Another node is where one was: that one will not come back under its name.
+    /// Records that another node has the address of one, which will not return under its name.
     fn lost_identity(&mut self, id: NodeId, link: LinkId) {
         let named = self.named_in_shard(id);
         let text = format!("PONG contains mismatching sender ID. About node {named}");
@@ -137,7 +137,7 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// Whether it takes over is what it says itself.
+    /// Records whether the sender takes over, as it announces.
     fn take_no_failover(&mut self, sender: NodeId, told: u16) {
         let Some(node) = self.nodes.get_mut(&sender).filter(|node| !node.is_myself()) else {
             return;
@@ -149,8 +149,8 @@ impl Bus {
         }
     }
 
-    /// Where the sender is: where it says, or where its packets come from. Only what comes in on links from elsewhere
-    /// shows that.
+    /// Records the sender's address: the announced one, or that of its packets. Only links from elsewhere show the
+    /// latter.
     fn take_address_of(&mut self, id: NodeId, link: LinkId, header: &Header) {
         let (tcp_port, tls_port) = self.ports_from_told(header.port, header.other_port);
         let (Some(node), Some(transport)) = (self.nodes.get_mut(&id), self.links.get(link)) else {
@@ -171,7 +171,7 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// A node has answered this one.
+    /// Records an answer of a node to this one.
     fn take_pong(&mut self, link: LinkId) {
         let now = self.now;
         let Some(transport) = self.links.get(link).filter(|link| !link.is_inbound) else {
@@ -194,8 +194,8 @@ impl Bus {
         }
     }
 
-    /// A primary's slots, if they are not what was known. If they are claimed by another one with a greater epoch, the
-    /// sender is told: it may have been away when it lost them.
+    /// Takes a primary's slots, if they differ from the known ones. If another node claims some with a greater epoch,
+    /// this node informs the sender: it may have been absent when it lost them.
     fn take_slots(&mut self, sender: NodeId, header: &Header, before: Flags) {
         self.migrations.claims(sender, header.config_epoch, &header.slots);
         let Some(node) = self.nodes.get(&sender) else {
@@ -223,7 +223,7 @@ mod tests {
     use crate::bus::test_bus::{add_primary, bus};
     use crate::slot_set::SlotSet;
 
-    /// Slots that came to the primary just now: a message that it had sent before is taken after them.
+    /// The primary has got slots just now: a message that it had sent before is taken after them.
     #[test]
     fn an_older_message_takes_no_slot_from_a_later_failover() {
         let mut bus = bus();
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(bus.nodes.myself().slots, now);
     }
 
-    /// The primary has given a slot to a node that has failed since, and of which this one has not heard.
+    /// The primary has given a slot to a node that has failed since, and that this node does not know as the owner.
     #[test]
     fn slots_that_a_primary_does_not_claim_are_not_taken_with_its_place() {
         let mut bus = bus();

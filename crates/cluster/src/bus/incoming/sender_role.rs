@@ -1,4 +1,4 @@
-//! Whether the sender of a packet is a primary or a replica, and whose.
+//! Role of a packet's sender: primary, or replica of a primary.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
@@ -7,8 +7,8 @@ use crate::node_id::NodeId;
 use crate::packet::Header;
 
 impl Bus {
-    /// Takes the role that a node says it has. Answers false for news that are older than what is known: nothing of
-    /// that packet counts then.
+    /// Takes the role that a node announces. Returns false for a packet that is older than the known state: nothing of
+    /// it counts then.
     pub(in crate::bus) fn take_role(&mut self, sender: NodeId, header: &Header, before: Flags) -> bool {
         if !header.is_replica {
             if before.has(Flags::REPLICA) {
@@ -56,7 +56,7 @@ impl Bus {
         if let Some(node) = self.nodes.get_mut(&sender) {
             node.flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
             node.flags.set(Flags::REPLICA, true);
-            // Slots that its successor has not claimed are another's, from whom this node has not heard of them.
+            // Slots that the successor has not claimed belong to another node, whose claim has not arrived here.
             let left = node.slots.clone();
             left.iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         }
@@ -65,7 +65,8 @@ impl Bus {
         true
     }
 
-    /// The sender was replaced by a node that was its replica: that one's word is expected, but the sender's is enough.
+    /// Takes a failover: the sender was replaced by its replica. The new primary's packet is expected, but the sender's
+    /// is enough.
     fn learn_of_failover(&mut self, sender: NodeId, primary: NodeId, epoch: u64) {
         if primary == self.nodes.my_id() {
             return;
@@ -107,7 +108,7 @@ impl Bus {
         self.todo.save(false);
     }
 
-    /// Replicas follow primaries: if this node's primary follows another one, this node does so, too.
+    /// Makes this node follow the primary of its primary, if that is a replica now.
     fn follow_no_replica(&mut self) {
         let myself = self.nodes.myself();
         let mine = myself.primary.and_then(|id| self.nodes.get(&id));
@@ -133,8 +134,8 @@ mod tests {
     use crate::node::Flags;
     use crate::slot_set::SlotSet;
 
-    /// A primary's slot 9 went to a third one, which this node has not heard of. Then a replica took the primary's
-    /// place, and slots 0 to 8.
+    /// A primary's slot 9 went to a third node, which this node does not know as the owner. Then a replica took the
+    /// primary's place, and slots 0 to 8.
     #[test]
     fn a_node_that_was_replaced_is_taken_to_claim_nothing() {
         for successor_first in [false, true] {
@@ -152,7 +153,7 @@ mod tests {
             if successor_first {
                 bus.set_as_primary(successor);
                 bus.take_claim(successor, 7, &SlotSet::of([0..=8]));
-                // As after a start.
+                // The table is that of a node that has just started.
                 bus.nodes.set_unclaimed(9, false);
             }
             let mut header = bus.header(0);

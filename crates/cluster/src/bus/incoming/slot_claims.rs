@@ -1,5 +1,5 @@
-//! A primary claims slots: they are its own if nobody claims them with a greater epoch. Who loses its last slot so
-//! follows the new owner.
+//! Claims of slots: a primary owns the slots that it claims if no other claims them with a greater epoch. A node that
+//! loses its last slot this way follows the new owner.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
@@ -7,19 +7,19 @@ use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
 
-/// What came of a claim.
+/// Result of a claim.
 #[derive(Default)]
 struct Outcome {
-    /// Slots of this node that had to be given.
+    /// Slots that this node lost.
     lost: SlotSet,
-    /// How many slots of this node, or its primary, had to be given.
+    /// Number of slots that this node, or its primary, lost.
     lost_by_shard: usize,
-    /// Slots that went from one shard to another, and who had them.
+    /// Slots that went from one shard to another, and their former owners.
     moved: Vec<(NodeId, u16)>,
 }
 
 impl Bus {
-    /// Takes a claim of another node.
+    /// Takes another node's claim.
     pub(in crate::bus) fn take_claim(&mut self, claimant: NodeId, epoch: u64, claimed: &SlotSet) {
         if claimant == self.nodes.my_id() {
             self.log(Level::Notice, "Discarding UPDATE message about myself.".to_string());
@@ -31,14 +31,14 @@ impl Bus {
         for slot in claimed.iter() {
             self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
         }
-        // What it does not claim any more stays its own until another claims it: clients are sent to where it was, not
-        // away. But others are not told so.
+        // Slots that the claimant does not claim any more stay its own until another node claims them: clients are
+        // still sent there. But this node does not announce them to others.
         let held = self.nodes.get(&claimant).map(|node| node.slots.clone()).unwrap_or_default();
         held.without(claimed).iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         let moving: SlotSet = self.nodes.migrating.keys().chain(self.nodes.importing.keys()).copied().collect();
         moving.without(claimed).iter().for_each(|slot| self.take_moving_slot(slot, claimant, epoch));
         if outcome.lost_by_shard > 0 && is_in_my_shard {
-            // This node was replaced, and what the source has now it may have from the new primary.
+            // This node was replaced, and its source may know of the slots from the new primary.
             self.migrations.sources_know();
         }
         self.log_moved(&outcome.moved, claimant);
@@ -76,7 +76,7 @@ impl Bus {
         if !is_unclaimed && !is_older && !is_granted {
             return;
         }
-        // What it gave to this node it may still claim, with an epoch that it has got meanwhile.
+        // A node may still claim the slots that it gave to this one, with an epoch that it has got meanwhile.
         if owner == Some(self.nodes.my_id()) && !is_granted && self.has_just_come_from(slot, claimant, epoch) {
             return;
         }
@@ -101,7 +101,7 @@ impl Bus {
         self.todo.update_state();
     }
 
-    /// A slot that was coming here has another owner: its old one's replacement, or a third one.
+    /// Records another owner of a slot that was coming here: the replacement of its old one, or a third one.
     fn source_changed(&mut self, slot: u16, from: NodeId, claimant: NodeId) {
         if self.are_in_same_shard(claimant, from) {
             self.replace_source(slot, claimant);
@@ -112,7 +112,7 @@ impl Bus {
         }
     }
 
-    /// A slot that moves, and that the claimant does not claim: it may be its other end all the same.
+    /// Takes a moving slot that the claimant does not claim, but may be the other end of.
     fn take_moving_slot(&mut self, slot: u16, claimant: NodeId, epoch: u64) {
         if let Some(to) = self.nodes.migrating.get(&slot).copied().filter(|to| *to != claimant)
             && let Some(target) = self.nodes.get(&to)
@@ -125,7 +125,7 @@ impl Bus {
         }
         let myself = self.nodes.my_id();
         if self.nodes.myself().is_primary() && self.nodes.importing.get(&slot) == Some(&claimant) {
-            // The source has given the slot to this node, or to the primary that it has replaced.
+            // The source has given the slot to this node, or to the primary that this node has replaced.
             let named = self.named_in_shard(claimant);
             let text = format!(
                 "Slot {slot} is no longer being imported from node {named}; Clear my importing source for the slot."
@@ -141,13 +141,13 @@ impl Bus {
         }
     }
 
-    /// This node's shard has nothing any more.
+    /// Makes this node follow the claimant: its shard has no slot any more.
     fn lost_all_to(&mut self, claimant: NodeId, all_went_there: bool, is_in_my_shard: bool, lost: &SlotSet) {
         let named = self.named_in_shard(claimant);
         if self.settings.allow_replica_migration || is_in_my_shard {
             let text = format!("Configuration change detected. Reconfiguring myself as a replica of node {named}");
             self.log(Level::Notice, text);
-            // In one shard the histories are one: what moves goes on moving, and the data is not sent anew.
+            // Nodes of one shard share a history: moves of slots continue, and the data is not sent anew.
             self.become_replica_of(claimant, !is_in_my_shard, !is_in_my_shard);
             self.todo.save(true);
             self.todo.update_state();
@@ -183,13 +183,14 @@ impl Bus {
         }
     }
 
-    /// A primary has been replaced by a node of its shard: that one has all its slots, and is the other end of those
-    /// that move. Answers how many slots there were, and how many moved from it and to it.
+    /// Moves all slots of a replaced primary to the node of its shard that replaced it, which is also the new end of
+    /// moving slots. Returns how many slots there were, and how many moved from it and to it.
     pub(in crate::bus) fn move_slots(&mut self, from: NodeId, to: NodeId) -> (usize, usize, usize) {
         let slots = self.nodes.get(&from).map(|node| node.slots.clone()).unwrap_or_default();
         for slot in slots.iter() {
             self.assign_slot(slot, Some(to));
-            // It has not said so itself. The former primary may have lost some of them before, unheard by this node.
+            // The new primary has not claimed the slots itself. The former one may have lost some before, without this
+            // node's knowledge.
             self.nodes.set_unclaimed(slot, true);
         }
         let of_node = |moving: &BTreeMap<u16, NodeId>| -> Vec<u16> {
@@ -201,7 +202,7 @@ impl Bus {
         (slots.len(), importing.len(), migrating.len())
     }
 
-    /// A slot comes from the node that has replaced its owner.
+    /// Makes the node that has replaced a slot's owner the source of that slot.
     fn replace_source(&mut self, slot: u16, by: NodeId) {
         let named = self.named_in_shard(by);
         let text =
@@ -210,7 +211,7 @@ impl Bus {
         self.nodes.importing.insert(slot, by);
     }
 
-    /// A slot goes to the node that has replaced the one that was to get it.
+    /// Makes the node that has replaced a slot's target the new target.
     fn replace_target(&mut self, slot: u16, by: NodeId) {
         let named = self.named_in_shard(by);
         let text = format!("Failover occurred in migration target. Slot {slot} is now being migrated to node {named}.");

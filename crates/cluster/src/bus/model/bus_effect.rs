@@ -1,4 +1,4 @@
-//! What the bus wants done.
+//! Effects that the bus requests.
 
 use crate::Millis;
 use crate::link_id::LinkId;
@@ -6,106 +6,106 @@ use crate::migration::MigrationEffect;
 use crate::slot_set::SlotSet;
 use std::sync::Arc;
 
-/// How important a line of the log is.
+/// Importance of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Details.
+    /// Detail.
     Debug,
-    /// Much of what happens.
+    /// Frequent event.
     Verbose,
-    /// What is worth to know.
+    /// Event worth knowing.
     Notice,
-    /// What must be known.
+    /// Event that an operator must know.
     Warning,
 }
 
-/// Something to be done, in the order given.
+/// Effects to carry out, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// [`Bus::conf`](crate::bus::Bus::conf) must be in the file before any later effect is carried out: what others are
-    /// told is not forgotten.
+    /// [`Bus::conf`](crate::bus::Bus::conf) must be in the file before any later effect is carried out: the node does
+    /// not forget what it has announced.
     Save {
-        /// It must outlive a loss of power, too.
+        /// Whether the file must outlive a loss of power, too.
         is_durable: bool,
-        /// Only an operator wants it, and nothing has changed: if it fails the operator is told, and nothing is
-        /// forgotten by that.
+        /// Whether only an operator wants this, and nothing has changed: a failure is reported to the operator, and
+        /// loses nothing.
         is_asked_for: bool,
     },
-    /// Opens a connection; `link_connected` or `link_lost` tells what became of it.
+    /// Opens a connection; `link_connected` or `link_lost` reports the result.
     Connect {
-        /// Its number from now on.
+        /// Number of the link.
         link: LinkId,
         /// Numeric address.
         ip: String,
         /// Port of the bus.
         port: u16,
     },
-    /// Sends bytes on a link that stands. `link_written` tells when they are gone.
+    /// Sends bytes on an established link. `link_written` reports that they have left it.
     Send {
-        /// On which.
+        /// Link to send on.
         link: LinkId,
         /// One whole packet.
         bytes: Arc<[u8]>,
     },
-    /// Sends messages of clients on a link that stands, behind all packets of [`Effect::Send`] that wait.
+    /// Sends messages of clients on an established link, behind all packets of [`Effect::Send`] that wait.
     SendMessages {
-        /// On which.
+        /// Link to send on.
         link: LinkId,
         /// Whole packets.
         bytes: Arc<[u8]>,
     },
-    /// Closes a link, whatever is not sent; nothing is reported of it any more.
+    /// Closes a link, and drops bytes that are not sent; the driver reports nothing more about it.
     Close {
-        /// Which.
+        /// Link to close.
         link: LinkId,
     },
-    /// What commands are admitted by has changed: `Bus::slot_map` is another.
+    /// The slot map by which commands are admitted has changed.
     SlotMapChanged,
-    /// This node is a replica of the one at this address from now on, or still is and the address is another.
-    /// [`Bus::followed`](crate::bus::Bus::followed) tells that replication goes by it.
+    /// Replication follows the primary at this address from now on, or the primary's address has changed.
+    /// [`Bus::followed`](crate::bus::Bus::followed) reports that replication follows it.
     Follow {
         /// Numeric address.
         ip: String,
-        /// The port for clients, with TLS if replication has it.
+        /// Port for clients, with TLS if replication has it.
         port: u16,
-        /// The data there has nothing in common with the data here: no partial resynchronization.
+        /// Whether the two histories have nothing in common: no partial resynchronization.
         needs_full_sync: bool,
     },
-    /// This node is a primary from now on. What is in slots that are not its own is to be looked at:
-    /// [`Bus::keys_found`](crate::bus::Bus::keys_found).
+    /// Replication leads from now on. The driver looks for keys in slots that are not this node's own, and reports
+    /// them: [`Bus::keys_found`](crate::bus::Bus::keys_found).
     Lead,
-    /// All keys are to be removed: the node was reset, or follows nobody any more. Nobody is told that the order is
-    /// done before they are.
+    /// Removes all keys: the node was reset, or follows no primary any more. The order is not reported as done before
+    /// they are removed.
     FlushAll,
-    /// Keys in slots that are not this node's own are to be looked for.
+    /// Looks for keys in slots that are not this node's own.
     LookAtKeys,
-    /// Keys of these slots are to be removed: another node has them.
+    /// Removes keys of these slots: another node owns them.
     LoseSlots(SlotSet),
-    /// Subscribers of sharded channels in these slots are to be told that they are elsewhere.
+    /// Unsubscribes clients from sharded channels in these slots, which another node owns.
     DropShardSubscribers(SlotSet),
-    /// A message for this node's subscribers that was published elsewhere.
+    /// Delivers a message of another node's client to this node's subscribers.
     Deliver {
-        /// Where to.
+        /// Channel.
         channel: Vec<u8>,
-        /// What.
+        /// Message.
         message: Vec<u8>,
-        /// The channel belongs to a slot.
+        /// Whether the channel belongs to a slot.
         is_sharded: bool,
     },
-    /// No writes until then, so that a replica catches up: it takes over.
+    /// Pauses writes, so that a replica catches up and takes over.
     PauseWrites {
-        /// When they go on whatever happened.
+        /// Time at which writes resume in any case.
         until: Millis,
     },
-    /// Writes go on.
+    /// Resumes writes.
     Unpause,
-    /// Something for a migration of slots.
+    /// Carries out an effect of a migration of slots.
     Migration(MigrationEffect),
-    /// A line for the log.
+    /// Writes a line to the log.
     Log {
-        /// How important it is.
+        /// Importance of the line.
         level: Level,
-        /// The line.
+        /// Text of the line.
         text: String,
     },
 }

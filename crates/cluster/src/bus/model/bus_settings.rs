@@ -1,32 +1,32 @@
-//! What the configuration says, and what is known of replication.
+//! Settings of the bus, and the state of replication.
 
 use crate::Millis;
 use crate::migration::MigrationSettings;
 
-/// Directives that the bus goes by. All may change at run time.
+/// Directives of the bus. All may change at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// `cluster-node-timeout`: who answers nothing for so long is suspected.
+    /// `cluster-node-timeout`: time without an answer after which a node is suspected.
     pub node_timeout: Millis,
-    /// `cluster-ping-interval`: each node is asked at least so often; 0 for half of the timeout.
+    /// `cluster-ping-interval`: greatest time between two pings to a node; 0 for half of the timeout.
     pub ping_interval: Millis,
-    /// `cluster-require-full-coverage`: the cluster is down while a slot is without an owner that works.
+    /// `cluster-require-full-coverage`: the cluster is down while a slot has no working owner.
     pub require_full_coverage: bool,
-    /// `cluster-migration-barrier`: so many replicas stay with a primary when others move.
+    /// `cluster-migration-barrier`: number of replicas that stay with a primary when others move.
     pub migration_barrier: usize,
     /// `cluster-allow-replica-migration`: replicas move to primaries that have none, and follow their slots.
     pub allow_replica_migration: bool,
-    /// `cluster-replica-validity-factor`: of so many timeouts the data may lack; 0 for any age.
+    /// `cluster-replica-validity-factor`: greatest age of a replica's data in timeouts; 0 for any age.
     pub replica_validity_factor: i64,
-    /// `cluster-replica-no-failover`: this node takes over only when it is told to.
+    /// `cluster-replica-no-failover`: this node takes over only by an order.
     pub replica_no_failover: bool,
-    /// `cluster-blacklist-ttl`, in seconds: so long forgotten nodes stay forgotten.
+    /// `cluster-blacklist-ttl`: seconds for which a node stays forgotten.
     pub blacklist_ttl: i64,
-    /// `cluster-message-gossip-perc`: of so many percent of all nodes each ping tells.
+    /// `cluster-message-gossip-perc`: percentage of all nodes that each ping has.
     pub gossip_perc: usize,
     /// `cluster-manual-failover-timeout`.
     pub manual_failover_timeout: Millis,
-    /// `cluster-link-sendbuf-limit`: a link with more waiting is closed; 0 for no limit.
+    /// `cluster-link-sendbuf-limit`: bytes above which a link is closed; 0 for no limit.
     pub link_sendbuf_limit: u64,
     /// `repl-ping-replica-period`, in seconds.
     pub repl_ping_period: i64,
@@ -34,7 +34,7 @@ pub struct Settings {
     pub tls_cluster: bool,
     /// `tls-replication`: replicas reach their primaries by the port with TLS.
     pub tls_replication: bool,
-    /// What migrations of slots go by.
+    /// Settings of slot migrations.
     pub migration: MigrationSettings,
 }
 
@@ -60,20 +60,20 @@ impl Default for Settings {
     }
 }
 
-/// What DEBUG changes, for tests of clusters.
+/// Settings of DEBUG, for tests of clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebugSettings {
-    /// Packets of that number are not taken: -1 for none, -2 for all.
+    /// Type of packets that are dropped: -1 for none, -2 for all.
     pub drop_packet_filter: i64,
-    /// Nor is the link kept on which they come.
+    /// Whether a link is closed on which such a packet arrives.
     pub close_link_on_drop: bool,
-    /// No link is made.
+    /// Whether no link is made.
     pub disable_reconnection: bool,
-    /// Nodes are asked only when it is time.
+    /// Whether no node is pinged before its time.
     pub disable_random_ping: bool,
-    /// A source of slots does not pause.
+    /// Whether a source of slots does not pause.
     pub prevents_migration_pause: bool,
-    /// A target of slots does not take them.
+    /// Whether a target of slots does not take them.
     pub prevents_migration_takeover: bool,
 }
 
@@ -90,30 +90,30 @@ impl Default for DebugSettings {
     }
 }
 
-/// What is known of replication. The driver tells it before each input that may need it, at least before each tick.
+/// State of replication. The driver updates it before each input that may need it, at least before each tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How far this node's history is: what it has written, or what it has processed as a replica.
+    /// Length of this node's history: bytes that it has written, or has processed as a replica.
     pub replication_offset: i64,
-    /// How far a replica may hold what was acknowledged: less than its history, if it has led since without being
-    /// confirmed, and has told of that in its stream.
+    /// Offset up to which a replica may hold acknowledged writes: less than its history, if it has led since without
+    /// being confirmed, and its stream has announcements of that.
     pub claimed_offset: i64,
-    /// Nothing is written any more since [`Effect::PauseWrites`](crate::bus::Effect::PauseWrites), and the offset is
-    /// that of all that was.
+    /// Whether no client has written since [`Effect::PauseWrites`](crate::bus::Effect::PauseWrites), and the offset
+    /// includes all writes.
     pub are_writes_paused: bool,
-    /// Replication follows a primary, whether or not the link to it stands.
+    /// Whether replication follows a primary, with a link or without.
     pub is_following: bool,
-    /// The link to the primary stands, and its stream is applied.
+    /// Whether the link to the primary is up, and its stream is applied.
     pub is_linked: bool,
-    /// When the primary was heard last while the link to it stands; otherwise when the link was lost.
+    /// Time of the primary's last bytes while the link is up; otherwise the time at which the link was lost.
     pub heard_from_primary: Millis,
-    /// This node leads, and answers no client: it may lack acknowledged writes.
+    /// Whether this node leads, and answers no client: it may lack acknowledged writes.
     pub is_unconfirmed: bool,
-    /// This node may have all that was acknowledged, however long it has followed nobody.
+    /// Whether this node may have all acknowledged writes, however long it has followed no primary.
     pub is_in_sync: bool,
-    /// Acknowledged writes may be elsewhere only: this node was left out of the in-sync set, and no operator accepts
-    /// their loss.
+    /// Whether only other nodes may have acknowledged writes: this node was left out of the in-sync set, and no
+    /// operator accepts their loss.
     pub may_lack_acknowledged: bool,
-    /// This node is a replica and has data of its primary's history: it was synchronized once.
+    /// Whether this node is a replica with data of its primary's history: it was synchronized once.
     pub has_history: bool,
 }

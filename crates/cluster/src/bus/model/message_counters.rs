@@ -1,13 +1,13 @@
-//! How much was said and heard.
+//! Counters of messages and bytes, sent and received.
 
 use crate::packet::{MESSAGE_TYPES, MessageType};
 
-/// How much of what went one way.
+/// Messages and bytes in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Messages by the numbers of their types.
+    /// Messages by type number.
     pub messages: [u64; MESSAGE_TYPES],
-    /// Bytes in all.
+    /// All bytes.
     pub bytes: u64,
     /// Bytes of messages for subscribers.
     pub publish_bytes: u64,
@@ -32,13 +32,13 @@ impl Traffic {
     }
 }
 
-/// How much was said and heard since the start, or since it was set back.
+/// Traffic since the start, or since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// What was said. Counted when it is given to a link.
+    /// Messages sent, counted when they are passed to a link.
     pub sent: Traffic,
-    /// What was heard.
+    /// Messages received.
     pub received: Traffic,
-    /// Links that were closed because too much waited.
+    /// Links that were closed because too many bytes waited.
     pub links_over_limit: u64,
 }

@@ -1,4 +1,4 @@
-//! The words of the bus: what it wants done, what it keeps of connections, elections and counts. Nothing here acts.
+//! Types of the bus: effects, settings, and the state of connections, elections and counters. Nothing here acts.
 
 pub(crate) mod bus_effect;
 pub(crate) mod bus_settings;

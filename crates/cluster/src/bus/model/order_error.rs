@@ -1,47 +1,47 @@
-//! Why an order of CLUSTER is refused.
+//! Reasons for which an order of CLUSTER is refused.
 
 use std::fmt;
 
-/// Why an order is refused. Shown as the error's text without `-ERR `.
+/// Reason for which an order is refused. Shown as the error's text without `-ERR `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OrderError {
-    /// A range of slots that ends before it begins.
+    /// The range of slots ends before it begins.
     StartAfterEnd(u16, u16),
     /// The slot has an owner.
     SlotBusy(u16),
-    /// The slot has none.
+    /// The slot has no owner.
     SlotUnassigned(u16),
     /// The slot was named twice.
     SlotTwice(u16),
-    /// There are keys.
+    /// The node has keys.
     FlushSlotsWithKeys,
     /// SETSLOT was sent to a replica.
     SetSlotOnReplica,
-    /// SETSLOT while whole slots come here.
+    /// SETSLOT during an import of whole slots.
     SlotImportInProgress,
-    /// SETSLOT while whole slots go away.
+    /// SETSLOT during an export of whole slots.
     SlotExportInProgress,
-    /// The slot that is to go away belongs to another node.
+    /// The slot to be exported belongs to another node.
     NotOwner(u16),
-    /// The slot that is to come is here.
+    /// The slot to be imported belongs to this node.
     AlreadyOwner(u16),
-    /// SETSLOT with a node that is not known.
+    /// SETSLOT with an unknown node.
     DontKnowNode(Vec<u8>),
     /// SETSLOT with this node.
     TargetIsMyself,
     /// SETSLOT with a replica.
     TargetNotPrimary,
-    /// A node that is not known.
+    /// The node is unknown.
     UnknownNode(Vec<u8>),
     /// The slot has keys.
     StillHoldsKeys(u16),
-    /// SET-CONFIG-EPOCH with less than 0.
+    /// SET-CONFIG-EPOCH with a negative number.
     InvalidEpoch(i64),
-    /// SET-CONFIG-EPOCH when others are known.
+    /// SET-CONFIG-EPOCH on a node that knows others.
     EpochKnowsOthers,
-    /// SET-CONFIG-EPOCH when there is one.
+    /// SET-CONFIG-EPOCH on a node that has an epoch.
     EpochNotZero,
-    /// MEET with what is no address.
+    /// MEET with an invalid address.
     InvalidAddress(Vec<u8>, u16),
     /// FORGET of this node.
     CannotForgetMyself,
@@ -51,11 +51,11 @@ pub enum OrderError {
     CannotReplicateMyself,
     /// REPLICATE of a replica.
     OnlyReplicatePrimaries,
-    /// REPLICATE on a primary that has something.
+    /// REPLICATE on a primary that has keys or slots.
     NotEmpty,
     /// FAILOVER on a primary.
     FailoverOnPrimary,
-    /// FAILOVER on a replica of nobody.
+    /// FAILOVER on a replica without a primary.
     PrimaryUnknown,
     /// FAILOVER of a primary that cannot take part in it.
     PrimaryDown,

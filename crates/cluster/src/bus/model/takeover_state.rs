@@ -1,4 +1,4 @@
-//! What is kept of a failover that goes on.
+//! State of a failover in progress.
 
 use crate::Millis;
 use crate::node_id::NodeId;
@@ -6,20 +6,20 @@ use crate::node_id::NodeId;
 /// A replica's attempt to replace its primary.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Election {
-    /// When votes are asked for, or were; 0 for no election.
+    /// Time at which votes are requested, or were; 0 for no election.
     pub start: Millis,
     pub votes: usize,
     pub is_asked: bool,
-    /// How many replicas of the same primary have more.
+    /// Number of replicas of the same primary with more data.
     pub rank: i64,
-    /// How many failed primaries are replaced before this one.
+    /// Number of failed primaries that are replaced before this one.
     pub failed_primary_rank: i64,
     pub epoch: u64,
     pub reason: Option<CannotFailover>,
     pub reason_logged: Millis,
 }
 
-/// Why a replica does not take over though its primary has failed.
+/// Reason for which a replica does not take over although its primary has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CannotFailover {
     NoHistory,
@@ -30,15 +30,15 @@ pub(crate) enum CannotFailover {
     WaitingVotes,
 }
 
-/// A failover that was asked for.
+/// A requested failover.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ManualFailover {
-    /// When it is given up; 0 for there is none.
+    /// Deadline; 0 for no failover.
     pub end: Millis,
-    /// On the primary: who takes over. Writes are paused.
+    /// On the primary: the replica that takes over. Writes are paused.
     pub replica: Option<NodeId>,
-    /// On the replica: how far the primary came before it paused.
+    /// On the replica: the offset at which the primary paused.
     pub primary_offset: Option<i64>,
-    /// On the replica: votes may be asked for.
+    /// On the replica: votes may be requested.
     pub can_start: bool,
 }

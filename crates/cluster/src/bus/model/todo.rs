@@ -1,8 +1,8 @@
-//! What is to be done at the end of an input.
+//! Work to be done at the end of an input.
 
 use crate::slot_set::SlotSet;
 
-/// What was asked for since.
+/// Work that was requested since the last end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Todo {
     pub save: bool,
@@ -18,15 +18,14 @@ pub(crate) struct Todo {
 }
 
 impl Todo {
-    /// What is known has changed: it is saved before anybody is told. What must not be forgotten even if power is lost
-    /// is `durable`.
+    /// Requests a save before anything is announced; `durable`: the file must outlive a loss of power.
     pub fn save(&mut self, durable: bool) {
         self.save = true;
         self.slot_map_changed = true;
         self.is_durable |= durable;
     }
 
-    /// Whether the cluster is up is to be judged again.
+    /// Requests a new decision whether the cluster is up.
     pub fn update_state(&mut self) {
         self.update_state = true;
     }
@@ -35,12 +34,12 @@ impl Todo {
         self.slot_map_changed = true;
     }
 
-    /// This node's primary may have to be replaced.
+    /// Requests a check whether this node's primary has to be replaced.
     pub fn handle_failover(&mut self) {
         self.handle_failover = true;
     }
 
-    /// A manual failover may go on.
+    /// Requests the next step of a manual failover.
     pub fn handle_manual_failover(&mut self) {
         self.handle_manual_failover = true;
     }
@@ -49,22 +48,23 @@ impl Todo {
         self.handle_manual_failover
     }
 
-    /// All others are told at once.
+    /// Requests a pong to all other nodes at once.
     pub fn broadcast(&mut self) {
         self.broadcast = true;
     }
 
-    /// Subscribers in a slot are to go elsewhere.
+    /// Requests that clients are unsubscribed from a slot's channels.
     pub fn drop_channels(&mut self, slot: u16) {
         self.dropped_channels.insert(slot);
     }
 
-    /// This node leads now: what its former primary imported ends, as soon as it is said which slots it has taken over.
+    /// Requests the end of the former primary's imports: this node leads, and they end once it is known which slots it
+    /// takes.
     pub fn leads(&mut self) {
         self.leads = true;
     }
 
-    /// Keys of slots are to be removed.
+    /// Requests the removal of keys of slots.
     pub fn lose_slots(&mut self, slots: &SlotSet) {
         self.lost_slots = self.lost_slots.union(slots);
     }

@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(crate) struct Transport {
     pub created: Millis,
-    /// Who is at the other end. Of a link from elsewhere that is known when it has said something.
+    /// Node at the other end. An incoming link has none before the first packet.
     pub node: Option<NodeId>,
     pub is_inbound: bool,
-    /// It stands.
+    /// Whether the connection is established.
     pub is_connected: bool,
-    /// The other end understands extensions.
+    /// Whether the other end understands extensions.
     pub takes_extensions: bool,
     /// Address of the other end.
     pub remote_ip: String,
     /// Address of this end.
     pub local_ip: String,
-    /// Bytes that wait to be sent.
+    /// Bytes not yet sent.
     pub queued: u64,
-    /// Messages were dropped that were for this link, which has been told.
+    /// Whether messages for this link were dropped, which the log has reported.
     pub drops_messages: bool,
-    /// What has come in of a packet.
+    /// Bytes of a packet that has not arrived whole.
     pub reader: PacketReader,
 }
 
@@ -55,16 +55,16 @@ impl Transports {
 /// A link as CLUSTER LINKS shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkInfo {
-    /// It was made by the other node.
+    /// Whether the other node has made the link.
     pub is_inbound: bool,
-    /// The other node.
+    /// Other node.
     pub node: NodeId,
-    /// When it was made.
+    /// Time at which the link was made.
     pub created: Millis,
-    /// Something is waited for on it: `r`, and `w` while something is to be sent.
+    /// Events that are waited for: `r`, and `w` while bytes are to be sent.
     pub events: &'static str,
-    /// Bytes that wait to be sent.
+    /// Bytes not yet sent.
     pub queued: u64,
-    /// Memory of it, with all that waits on it.
+    /// Memory of the link, with all bytes that wait on it.
     pub memory: u64,
 }

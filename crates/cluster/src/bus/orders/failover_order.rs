@@ -1,26 +1,27 @@
-//! FAILOVER: a replica replaces its primary because it was asked for.
+//! FAILOVER: a replica replaces its primary by an order.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::bus::model::order_error::OrderError;
 
-/// How much others are asked.
+/// Consent that a failover needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailoverMode {
     /// The primary pauses, the replica gets all its writes, the majority votes.
     Agreed,
     /// The majority votes, the primary is not asked.
     Force,
-    /// Nobody is asked.
+    /// No other node is asked.
     Takeover,
 }
 
 impl Bus {
-    /// Begins to replace this node's primary. `by` says who asked; `by_primary` that this node's primary did.
+    /// Begins to replace this node's primary. `by`: the client, for the log; `by_primary`: the order is this node's
+    /// primary's.
     ///
     /// # Errors
-    /// This node is no replica of a primary that is known, or the primary cannot agree.
+    /// Returns an [`OrderError`] if this node is no replica of a known primary, or the primary cannot agree.
     pub fn failover(&mut self, mode: FailoverMode, by: &str, by_primary: bool, now: Millis) -> Result<(), OrderError> {
         let myself = self.nodes.myself();
         if myself.is_primary() {

@@ -1,5 +1,4 @@
-//! Whole slots that move: what the [migrations](crate::migration) of this node are told, and slots that it takes by
-//! them.
+//! Whole slots that move: input of this node's [migrations](crate::migration), and slots that the node takes by them.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -9,7 +8,7 @@ use crate::node_id::NodeId;
 use crate::packet::MessageType;
 use crate::slot_set::SlotSet;
 
-/// What migrations look at, of a bus whose migrations are lent to them.
+/// Returns the migrations' view of a bus whose migrations are borrowed.
 macro_rules! view {
     ($bus:ident) => {
         MigrationView {
@@ -24,12 +23,12 @@ macro_rules! view {
 }
 
 impl Bus {
-    /// The migrations of slots, and what became of former ones.
+    /// Returns the migrations of slots, and the results of former ones.
     pub fn migrations(&self) -> &Migrations {
         &self.migrations
     }
 
-    /// Lets migrations take an input, and goes on from there.
+    /// Passes an input to the migrations, and carries out its consequences.
     fn migrate<R>(&mut self, now: Millis, input: impl FnOnce(&mut Migrations, MigrationView<'_>) -> R) -> R {
         self.now = now;
         let view = view!(self);
@@ -39,45 +38,45 @@ impl Bus {
         result
     }
 
-    /// CLUSTER MIGRATESLOTS with these arguments. `by`: the client, for the log.
+    /// Carries out CLUSTER MIGRATESLOTS with these arguments. `by`: the client, for the log.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Returns the refusal.
     pub fn migrate_slots(&mut self, args: &[&[u8]], by: &str, now: Millis) -> Result<(), RequestError> {
         let mut random = self.random.fork();
         self.migrate(now, |all, view| all.migrate_slots(args, by, &mut random, view))
     }
 
-    /// CLUSTER CANCELSLOTMIGRATIONS.
+    /// Carries out CLUSTER CANCELSLOTMIGRATIONS.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns a [`RequestError`] if there is no migration.
     pub fn cancel_migrations(&mut self, by: &str, now: Millis) -> Result<(), RequestError> {
         self.migrate(now, |all, view| all.cancel(by, view))
     }
 
-    /// SYNCSLOTS ESTABLISH with these arguments. `is_tracked`: by this node's primary or its own log.
+    /// Carries out SYNCSLOTS ESTABLISH with these arguments. `is_tracked`: by this node's primary or its own log.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Returns the refusal.
     pub fn establish_import(&mut self, args: &[&[u8]], is_tracked: bool, now: Millis) -> Result<JobName, RequestError> {
         self.migrate(now, |all, view| all.establish(args, is_tracked, view))
     }
 
-    /// SYNCSLOTS FINISH with these arguments. `is_replayed`: by this node's own log.
+    /// Carries out SYNCSLOTS FINISH with these arguments. `is_replayed`: by this node's own log.
     ///
     /// # Errors
-    /// It is said wrongly, or of no job.
+    /// Returns a [`RequestError`] if the arguments are invalid, or the job is unknown.
     pub fn finish_import(&mut self, args: &[&[u8]], is_replayed: bool, now: Millis) -> Result<(), RequestError> {
         self.migrate(now, |all, view| all.finished(args, is_replayed, view))
     }
 
-    /// A file or a primary's snapshot says that an import was under way.
+    /// Tracks an import that a file or a primary's snapshot has as in progress.
     pub fn track_import(&mut self, job: JobName, slots: SlotRanges, now: Millis) {
         self.migrate(now, |all, view| all.track(job, slots, view));
     }
 
-    /// The data is about to come anew, from a file or a primary: imports end, and what is known of jobs with them.
+    /// Ends all imports, and forgets their jobs: the data is about to be replaced, from a file or a primary.
     pub fn forget_imports(&mut self, reason: &str, now: Millis) {
         self.migrate(now, |all, view| {
             all.imports_are_gone(reason, view);
@@ -85,8 +84,8 @@ impl Bus {
         });
     }
 
-    /// The data has been read from a file: a primary does not go on with what was under way. What there is is to be
-    /// [looked at](Bus::keys_found).
+    /// Records that the data has been read from a file: a primary does not continue jobs that were in progress. The
+    /// driver [looks](Bus::keys_found) for keys.
     pub fn data_loaded(&mut self, now: Millis) {
         self.removals += 1;
         if self.nodes.myself().is_primary() {
@@ -98,39 +97,40 @@ impl Bus {
         }
     }
 
-    /// FLUSHDB or FLUSHALL, when so many migrations had begun.
+    /// Takes a FLUSHDB or FLUSHALL; `begun`: the migrations that had begun by then.
     pub fn data_flushed(&mut self, begun: u64, now: Millis) {
         if self.migrations.is_importing() || self.migrations.is_exporting() {
             self.migrate(now, |all, view| all.flushed(begun, view));
         }
     }
 
-    /// A word of the other end of a job; None for one that is not known.
+    /// Takes a word of a job's other end; None for an unknown one.
     pub fn migration_word(&mut self, job: &JobName, word: Option<SyncWord>, now: Millis) {
         self.migrate(now, |all, view| all.word(job, word, view));
     }
 
-    /// Something came from the other end of a job.
+    /// Records that bytes have arrived from the other end of a job.
     pub fn migration_heard(&mut self, job: &JobName, now: Millis) {
         self.migrations.heard(job, now);
     }
 
-    /// The connection to the target stands. `auth`: the command by which this server says who it is.
+    /// Records that the connection to the target is established. `auth`: the command by which this server
+    /// authenticates.
     pub fn migration_connected(&mut self, job: &JobName, auth: Option<Vec<u8>>, now: Millis) {
         self.migrate(now, |all, view| all.connected(job, auth, view));
     }
 
-    /// The connection of a job is gone, or could not be made for this reason.
+    /// Records that the connection of a job has ended, or could not be made for this reason.
     pub fn migration_lost(&mut self, job: &JobName, reason: Option<&str>, now: Millis) {
         self.migrate(now, |all, view| all.lost(job, reason, view));
     }
 
-    /// What has come from the target. Answers how much of it was an answer to an order.
+    /// Takes the target's bytes. Returns how many of them were an answer to an order.
     pub fn migration_answered(&mut self, job: &JobName, input: &[u8], now: Millis) -> Option<usize> {
         self.migrate(now, |all, view| all.answered(job, input, view))
     }
 
-    /// A job cannot go on.
+    /// Fails a job that cannot continue.
     pub fn migration_failed(&mut self, job: &JobName, reason: &str, now: Millis) {
         self.migrate(now, |all, view| {
             if all.job(job).is_some_and(|job| job.state.is_in_progress()) {
@@ -139,38 +139,38 @@ impl Bus {
         });
     }
 
-    /// The moment of a job's snapshot has passed.
+    /// Records that the moment of a job's snapshot has passed.
     pub fn snapshot_begun(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.snapshot_begun(job, view));
     }
 
-    /// The last key of a job's snapshot is on its way.
+    /// Records that the last key of a job's snapshot is sent.
     pub fn snapshot_sent(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.snapshot_sent(job, view));
     }
 
-    /// So many bytes for the target wait to be sent.
+    /// Records how many bytes for the target are not sent yet.
     pub fn migration_unsent(&mut self, job: &JobName, unsent: u64, now: Millis) {
         self.migrate(now, |all, view| all.set_unsent(job, unsent, view));
     }
 
-    /// Nothing is written any more, and all that was is on its way to the target.
+    /// Records that no client writes any more, and that all writes are sent to the target.
     pub fn migration_paused(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.writes_paused(job, view));
     }
 
-    /// Nothing of the former primary's stream is applied any more, and this node leads. The stream may have begun
+    /// Records that the former primary's stream is not applied any more, and this node leads. The stream may have begun
     /// imports since that was decided.
     pub fn led(&mut self, now: Millis) {
         self.migrate(now, |all, view| all.fail_tracked_imports("A failover occurred during slot import", view));
     }
 
-    /// Keys that came in vain are gone.
+    /// Records that keys of a failed import are removed.
     pub fn imported_keys_removed(&mut self, job: &JobName, now: Millis) {
         self.migrate(now, |all, view| all.keys_removed(job, view));
     }
 
-    /// Time has passed.
+    /// Lets time pass for the migrations.
     pub(in crate::bus) fn tick_migrations(&mut self) {
         let view = view!(self);
         self.migrations.tick(view);
@@ -178,8 +178,8 @@ impl Bus {
         self.ask_doubtful_targets();
     }
 
-    /// Asks targets that may have taken slots: what they say to a ping that follows the end of the job's connection
-    /// tells.
+    /// Asks targets that may have taken slots: the answer to a ping that follows the end of the job's connection
+    /// decides.
     fn ask_doubtful_targets(&mut self) {
         for (job, target, asked_on) in self.migrations.doubtful() {
             let Some(node) = self.nodes.get(&target).filter(|node| node.ping_sent == 0) else { continue };
@@ -194,32 +194,33 @@ impl Bus {
         }
     }
 
-    /// This node leads: what its former primary imported is not gone on with.
+    /// Fails the former primary's imports: this node leads.
     pub(in crate::bus) fn fail_imports_of_former_primary(&mut self) {
         let view = view!(self);
         self.migrations.fail_imports("A failover occurred during slot import", view);
     }
 
-    /// Whose the slots are has changed.
+    /// Informs the migrations that slots have other owners.
     pub(in crate::bus) fn tell_migrations_of_owners(&mut self) {
         let view = view!(self);
         self.migrations.owners_changed(view);
     }
 
-    /// Whether this node took the slot from that one, which claims it with this epoch and may not have heard of it.
+    /// Returns whether this node took the slot from that one, which claims it with this epoch and may not know of the
+    /// takeover.
     pub(in crate::bus) fn has_just_come_from(&self, slot: u16, source: NodeId, epoch: u64) -> bool {
         let is_in_my_shard = self.are_in_same_shard(source, self.nodes.my_id());
         self.migrations.has_just_come_from(slot, (source, epoch), is_in_my_shard, view!(self))
     }
 
-    /// Whether a slot of this node was granted to that one, or to the one whose place it has.
+    /// Returns whether a slot of this node was granted to that one, or to the node whose place it has.
     pub(in crate::bus) fn is_granted_to(&self, slot: u16, claimant: NodeId) -> bool {
         let mut targets = self.migrations.granted_to(slot);
         targets.any(|target| target == claimant || self.are_in_same_shard(target, claimant))
     }
 
-    /// What migrations want done comes behind all else: who waits for the end of a pause finds the slots where they are
-    /// then.
+    /// Emits the migrations' effects behind all others: a client that waits for the end of a pause then finds the
+    /// slots' new owners.
     pub(in crate::bus) fn put_out_migrations(&mut self) {
         self.granted = self.migrations.granted();
         for effect in self.migrations.take_effects() {
@@ -230,7 +231,7 @@ impl Bus {
         }
     }
 
-    /// Takes slots that their owner gave up for this node: the end of a migration that both agreed on.
+    /// Takes slots that their owner gave up for this node, at the end of a migration that both agreed on.
     pub(in crate::bus) fn take_granted_slots(&mut self) {
         let view = view!(self);
         if self.is_resuming() {

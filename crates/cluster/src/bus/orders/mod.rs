@@ -1,4 +1,4 @@
-//! What CLUSTER's subcommands change. An order that is refused has changed nothing.
+//! Orders of CLUSTER's subcommands. A refused order has changed nothing.
 
 mod failover_order;
 mod migration_orders;

@@ -1,4 +1,4 @@
-//! MEET, FORGET, REPLICATE: who is in the cluster, and who follows whom. `by` says who asked, for the log.
+//! MEET, FORGET, REPLICATE: members of the cluster, and their primaries. `by` is the client, for the log.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -8,10 +8,10 @@ use crate::bus::model::order_error::OrderError;
 use crate::node_id::NodeId;
 
 impl Bus {
-    /// Gets to know the node at an address, and all that it knows.
+    /// Introduces this node to the node at an address, and to all that it knows.
     ///
     /// # Errors
-    /// It is no address.
+    /// Returns [`OrderError::InvalidAddress`].
     pub fn meet(&mut self, ip: &[u8], port: u16, bus_port: u16, by: &str, now: Millis) -> Result<(), OrderError> {
         self.now = now;
         let text = String::from_utf8_lossy(ip);
@@ -23,11 +23,11 @@ impl Bus {
         Ok(())
     }
 
-    /// Removes a node, and tells the others to. It is not taken back for a while. One that is gone already was removed
-    /// by what another node said.
+    /// Removes a node, makes the others remove it, and does not accept it again for a while. A node that is unknown by
+    /// now was removed by another node's order.
     ///
     /// # Errors
-    /// It is not known, or this node or its primary.
+    /// Returns an [`OrderError`] if the node is unknown, or is this node or its primary.
     pub fn forget(&mut self, name: &[u8], by: &str, now: Millis) -> Result<(), OrderError> {
         self.now = now;
         let Some(node) = self.nodes.named(name) else {
@@ -50,10 +50,11 @@ impl Bus {
         Ok(())
     }
 
-    /// This node is a replica of another one from now on.
+    /// Makes this node a replica of another one.
     ///
     /// # Errors
-    /// The other is not known, this node or a replica; or this node is a primary that has something.
+    /// Returns an [`OrderError`] if the other node is unknown, this node or a replica; or if this node is a primary
+    /// with keys or slots.
     pub fn replicate(&mut self, name: &[u8], has_keys: bool, now: Millis) -> Result<(), OrderError> {
         let node = self.nodes.named(name).ok_or_else(|| OrderError::UnknownNode(name.to_vec()))?;
         let (id, myself) = (node.id, self.nodes.myself());
@@ -78,7 +79,7 @@ impl Bus {
         Ok(())
     }
 
-    /// This node, if it is a replica, is an empty primary of its own shard from now on.
+    /// Makes this node, if it is a replica, an empty primary of its own shard.
     pub fn replicate_no_one(&mut self, by: &str, now: Millis) {
         if self.nodes.myself().is_primary() {
             return;

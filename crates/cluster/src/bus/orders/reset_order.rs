@@ -11,7 +11,7 @@ impl Bus {
     /// forgets the epochs.
     ///
     /// # Errors
-    /// It is a primary with keys.
+    /// Returns [`OrderError::ResetWithKeys`].
     pub fn reset(&mut self, hard: bool, has_keys: bool, by: &str, now: Millis) -> Result<(), OrderError> {
         let was_replica = self.nodes.myself().is_replica();
         if self.nodes.myself().is_primary() && has_keys {

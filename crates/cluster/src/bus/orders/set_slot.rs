@@ -1,4 +1,4 @@
-//! SETSLOT: one slot moves, step by step, as the one that moves it says.
+//! SETSLOT: one slot moves, step by step, as its mover orders.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
@@ -6,25 +6,25 @@ use crate::bus::model::bus_effect::Level;
 use crate::bus::model::order_error::OrderError;
 use crate::node_id::NodeId;
 
-/// What is to become of a slot. Nodes are named by the text that the client gave.
+/// New state of a slot. Nodes are named by the client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotAction<'a> {
-    /// It goes to that node.
+    /// The slot goes to that node.
     Migrating(&'a [u8]),
-    /// It comes from that node.
+    /// The slot comes from that node.
     Importing(&'a [u8]),
-    /// It neither comes nor goes.
+    /// The slot neither comes nor goes.
     Stable,
-    /// It belongs to that node.
+    /// The slot belongs to that node.
     Node(&'a [u8]),
 }
 
 impl Bus {
-    /// Whether the order would be refused. `has_keys` says whether there are keys in the slot, `from_primary` that this
-    /// node's primary sent it.
+    /// Checks whether the order would be refused. `has_keys`: the slot has keys; `from_primary`: this node's primary
+    /// has sent the order.
     ///
     /// # Errors
-    /// Why it would be refused.
+    /// Returns the refusal.
     pub fn check_set_slot(
         &self,
         slot: u16,
@@ -67,10 +67,10 @@ impl Bus {
         }
     }
 
-    /// Carries it out.
+    /// Carries out the order.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Returns the refusal.
     pub fn set_slot(
         &mut self,
         slot: u16,
@@ -124,7 +124,7 @@ impl Bus {
         }
         let was_importing = self.nodes.importing.remove(&slot).is_some();
         if was_importing && is_mine {
-            // Others believe it by its epoch.
+            // Other nodes believe the claim by its epoch.
             if self.bump_without_consensus() {
                 self.log(Level::Notice, format!("ConfigEpoch updated after importing slot {slot}"));
             }
@@ -132,7 +132,7 @@ impl Bus {
         }
     }
 
-    /// This node's shard owns nothing any more: the node that has the last slot now is followed, if replicas may move.
+    /// Follows the node that has the last slot now, if replicas may move: this node's shard owns no slot any more.
     fn lost_last_slot(&mut self, to: NodeId) {
         let named = self.named_in_shard(to);
         if self.settings.allow_replica_migration {

@@ -1,4 +1,4 @@
-//! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SET-CONFIG-EPOCH, BUMPEPOCH, and keys that are where they should not be.
+//! ADDSLOTS, DELSLOTS, FLUSHSLOTS, SET-CONFIG-EPOCH, BUMPEPOCH, and keys in slots of other nodes.
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::{Effect, Level};
@@ -8,18 +8,18 @@ use crate::slot_set::SlotSet;
 use crate::{Millis, SLOTS};
 
 impl Bus {
-    /// This node owns slots that nobody owned. Ranges are inclusive.
+    /// Makes this node the owner of slots without an owner. Ranges are inclusive.
     ///
     /// # Errors
-    /// A range is none, or a slot has an owner or was named twice.
+    /// Returns an [`OrderError`] if a range is invalid, or a slot has an owner or was named twice.
     pub fn add_slots(&mut self, ranges: &[(u16, u16)], now: Millis) -> Result<(), OrderError> {
         let slots = self.check_slots(ranges, false)?;
         self.change_slots(&slots, false, now);
         Ok(())
     }
 
-    /// This node, which is alone, owns all slots, and serves at once: nobody can have replaced it. False if it knows of
-    /// others.
+    /// Makes this node, which is alone, the owner of all slots. The node serves at once, as no other can have replaced
+    /// it. Returns false if it knows others.
     pub fn own_all(&mut self, now: Millis) -> bool {
         if self.nodes.len() > 1 {
             return false;
@@ -31,10 +31,10 @@ impl Bus {
         true
     }
 
-    /// Nobody owns these slots any more, as far as this node knows.
+    /// Takes these slots' owners away, as far as this node knows them.
     ///
     /// # Errors
-    /// A range is none, or a slot has no owner or was named twice.
+    /// Returns an [`OrderError`] if a range is invalid, or a slot has no owner or was named twice.
     pub fn del_slots(&mut self, ranges: &[(u16, u16)], now: Millis) -> Result<(), OrderError> {
         let slots = self.check_slots(ranges, true)?;
         self.change_slots(&slots, true, now);
@@ -71,10 +71,10 @@ impl Bus {
         self.settle();
     }
 
-    /// This node owns nothing any more.
+    /// Takes all of this node's slots away.
     ///
     /// # Errors
-    /// There are keys.
+    /// Returns [`OrderError::FlushSlotsWithKeys`].
     pub fn flush_slots(&mut self, has_keys: bool, now: Millis) -> Result<(), OrderError> {
         if has_keys {
             return Err(OrderError::FlushSlotsWithKeys);
@@ -87,10 +87,10 @@ impl Bus {
         Ok(())
     }
 
-    /// Gives this node, which knows nobody, its first epoch.
+    /// Gives this node, which knows no other, its first epoch.
     ///
     /// # Errors
-    /// It is no epoch, others are known, or there is an epoch.
+    /// Returns an [`OrderError`] if the number is no epoch, other nodes are known, or the node has an epoch.
     pub fn set_config_epoch(&mut self, epoch: i64, now: Millis) -> Result<(), OrderError> {
         let wanted = u64::try_from(epoch).map_err(|_| OrderError::InvalidEpoch(epoch))?;
         if self.nodes.len() > 1 {
@@ -109,7 +109,7 @@ impl Bus {
         Ok(())
     }
 
-    /// Takes the greatest epoch. Answers whether it is a new one, and which it is.
+    /// Takes the greatest epoch. Returns whether it is new, and the epoch.
     pub fn bump_epoch(&mut self, now: Millis) -> (bool, u64) {
         self.now = now;
         let is_new = self.bump_without_consensus();
@@ -117,19 +117,19 @@ impl Bus {
         (is_new, self.nodes.myself().config_epoch)
     }
 
-    /// The file is to be on the disk.
+    /// Requests that the file is written to the disk.
     pub fn save_config(&mut self) {
         self.save(true, true);
     }
 
-    /// What [`Effect::LoseSlots`](crate::bus::Effect::LoseSlots) or [`Effect::FlushAll`](crate::bus::Effect::FlushAll)
-    /// wanted gone is gone.
+    /// Records that the keys of an [`Effect::LoseSlots`](crate::bus::Effect::LoseSlots) or
+    /// [`Effect::FlushAll`](crate::bus::Effect::FlushAll) are removed.
     pub fn lost_keys_removed(&mut self) {
         self.removals = self.removals.saturating_sub(1);
         self.look_again();
     }
 
-    /// Keys that were found while others were about to go, or while the role changed, are looked for again after that.
+    /// Looks again for keys that were found while others were about to be removed, or while the role changed.
     pub(in crate::bus) fn look_again(&mut self) {
         if self.removals == 0 && self.follows == 0 && std::mem::take(&mut self.looks_again) {
             self.removals += 1;
@@ -137,18 +137,18 @@ impl Bus {
         }
     }
 
-    /// Whether there may be keys of slots that are not this node's, or of imports that have failed, which are about to
-    /// be removed: what comes with these slots must not be taken for them, nor they for it.
+    /// Returns whether keys of other nodes' slots, or of failed imports, are about to be removed: they must not be
+    /// confused with keys that arrive with these slots.
     pub fn has_keys_to_remove(&self) -> bool {
         self.removals > 0 || self.migrations.jobs().any(|job| job.state == JobState::CleaningUp)
     }
 
-    /// These slots have keys. A primary takes those that nobody owns; keys of others' slots are to be removed. To be
-    /// called once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead) and
+    /// Takes the slots that have keys. A primary takes slots without an owner; keys of others' slots are to be removed.
+    /// The driver calls it once the data is loaded, and after each [`Effect::Lead`](crate::bus::Effect::Lead) and
     /// [`Effect::LookAtKeys`](crate::bus::Effect::LookAtKeys).
     ///
-    /// Keys make no owner while keys are about to go, or the role is another one soon: those that were found may be
-    /// what is left of former slots, and nobody's loss.
+    /// Keys do not make this node an owner while keys are about to be removed, or the role is about to change: they may
+    /// belong to former slots, and their removal is no loss.
     pub fn keys_found(&mut self, populated: &SlotSet, now: Millis) {
         self.now = now;
         self.removals = self.removals.saturating_sub(1);
@@ -161,7 +161,7 @@ impl Bus {
             return;
         }
         let mut lost = SlotSet::none();
-        // Keys that come are not lost.
+        // Keys that are arriving are not lost.
         let populated = populated.without(&self.migrations.importing());
         for slot in populated.iter() {
             match self.nodes.owner(slot) {
@@ -251,14 +251,14 @@ mod tests {
         bus.followed();
         bus.reset(false, true, "me", 1).expect("a replica");
         bus.take_effects();
-        // The first look is that of the new role, before the keys go.
+        // The first search is that of the new role, before the keys are removed.
         bus.keys_found(&SlotSet::of([1..=2]), 2);
         assert!(bus.nodes().myself().slots.is_empty());
         bus.lost_keys_removed();
         assert_eq!(bus.take_effects(), [Effect::LookAtKeys]);
         bus.keys_found(&SlotSet::none(), 3);
         assert!(bus.nodes().myself().slots.is_empty() && !bus.has_keys_to_remove());
-        // A load while a role changes.
+        // The data is loaded while a role changes.
         bus.follows += 1;
         bus.data_loaded(4);
         bus.keys_found(&SlotSet::of([3..=3]), 4);
