@@ -1,4 +1,4 @@
-//! `--cluster`: what is done to a cluster as a whole, in the words of valkey-cli, which scripts read.
+//! `--cluster`: operations on a whole cluster, with valkey-cli's messages, which scripts read.
 //!
 //! ```text
 //!   decisions without connections      planning/
@@ -11,9 +11,9 @@
 //!   what programs read of them         cluster_report
 //! ```
 //!
-//! A subcommand learns the cluster from one of its nodes, decides on plain data, and gives orders to one node after the
-//! other. Whatever goes wrong is said where it happens; what comes back is only that it did. Where valkey-cli ends with
-//! success although moves failed, this ends with status 1.
+//! A subcommand reads the cluster from one of its nodes, decides on plain data, and sends orders to one node after the
+//! other. An error is printed where it happens; only the fact is returned. After failed moves valkey-cli ends with
+//! success, this program with status 1.
 
 mod ask_user;
 mod atomic_move;
@@ -45,7 +45,7 @@ use self::cluster_view::{ClusterView, Include, address_of};
 use self::console::{Console, Outcome, Reported};
 use crate::options::{Mode, Options};
 
-/// How many words a subcommand takes.
+/// Number of words that a subcommand takes.
 enum Arity {
     Exactly(usize),
     AtLeast(usize),
@@ -200,7 +200,7 @@ fn check(options: &Options, console: Console, extent: Extent) -> Outcome {
     if is_well { Ok(()) } else { Err(Reported) }
 }
 
-/// Prints the subcommands. The status is that of a command that did nothing, as with valkey-cli.
+/// Prints the subcommands. The status is that of a command that failed, as with valkey-cli.
 fn help(_: &Options, console: Console) -> Outcome {
     console.plain(&help_text());
     Err(Reported)

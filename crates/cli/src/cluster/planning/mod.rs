@@ -1,7 +1,6 @@
-//! Decisions about a cluster on plain data: who gets which slots, what moves where, whether nodes agree, what closes a
-//! slot.
+//! Decisions about a cluster on plain data: each node's slots, the moves, whether nodes agree, how a slot is closed.
 //!
-//! Nothing here knows of connections or of what is printed while things are done. The same shapes lead to the same
+//! Nothing here uses connections or prints. The same shapes lead to the same
 //! plans as with valkey-cli, single precision included.
 
 pub mod agreement;
