@@ -5,7 +5,7 @@
 //! | [`options`], [`option_reader`], [`usage`] | what the user asks for, how it is read, and `--help` |
 //! | [`combinations`] | which options do not go together |
 //! | [`known_commands`], [`cases`], [`workload`] | which commands there are to measure; several at once |
-//! | [`batch`], [`key_numbers`], [`zipf`] | commands ready as bytes; the numbers in them; those of which few come often |
+//! | [`batch`], [`key_numbers`], [`zipf`] | encoded commands; their numbers; a skewed distribution |
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
 //! | [`cluster_slots`] | the nodes of a cluster, and what routes commands to them |
@@ -156,7 +156,7 @@ fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
     }
 }
 
-/// What a case needs at the server before it runs.
+/// Prepares the server for a case.
 fn prepare(options: &Options, case: &Case) -> Result<(), String> {
     if case.title == "FCALL" && options.command.is_empty() {
         let has_primary =
@@ -177,7 +177,7 @@ fn write_plot(file: &str, plot: String) -> Result<(), String> {
     std::fs::write(file, plot).map_err(|error| format!("{file}: {}", setup::reason(&error)))
 }
 
-/// Letters, the same for the same seed.
+/// Returns random letters, the same for the same seed.
 fn payload(size: usize, seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     (0..size).map(|_| rng.alphanumeric() as u8).collect()
