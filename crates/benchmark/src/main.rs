@@ -2,15 +2,15 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`options`], [`option_reader`], [`usage`] | what the user asks for, how it is read, and `--help` |
-//! | [`combinations`] | which options do not go together |
-//! | [`known_commands`], [`cases`], [`workload`] | which commands there are to measure; several at once |
+//! | [`options`], [`option_reader`], [`usage`] | the user's request, its parser, and `--help` |
+//! | [`combinations`] | options that exclude each other |
+//! | [`known_commands`], [`cases`], [`workload`] | the commands to measure; several at once |
 //! | [`batch`], [`key_numbers`], [`zipf`] | encoded commands; their numbers; a skewed distribution |
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
-//! | [`cluster_slots`] | the nodes of a cluster, and what routes commands to them |
-//! | [`setup`], [`measured_run`] | what is said to a server besides; one run |
-//! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | what came of it: texts, JSON, a picture |
+//! | [`cluster_slots`] | the nodes of a cluster, and tags that route commands to them |
+//! | [`setup`], [`measured_run`] | commands besides the load; one run |
+//! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | the results: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
 //!
 //! Without the options that only this program has, options and texts are those of valkey-benchmark.

@@ -2,29 +2,29 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`command_line`], [`options`] | what the user asks for: how it is read, and what it is |
-//! | [`reply_format`] | replies into text: formatted, raw, CSV, JSON |
+//! | [`command_line`], [`options`] | the user's request: its parser, and its values |
+//! | [`reply_format`] | replies as text: formatted, raw, CSV, JSON |
 //! | [`transport`] | the byte stream, and waiting for it and for Ctrl-C |
-//! | [`protocol_client`] | what both protocols offer to the program |
+//! | [`protocol_client`] | the interface of both protocols to the program |
 //! | [`resp_session`] | RESP, with login, database, transaction and subscriptions |
-//! | [`redirect`] | where a node of a cluster sends a command |
+//! | [`redirect`] | redirection of a command by a node of a cluster |
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`reply_fields`] | names and values in replies of either protocol |
-//! | [`docs`] | what commands there are, as the server tells it |
-//! | [`argument_tree`] | a command's syntax with words laid over it |
-//! | [`hint`], [`next_word`], [`help_text`] | what may follow a line; the words for Tab; what is known of commands |
+//! | [`docs`] | the commands, as the server documents them |
+//! | [`argument_tree`] | words of a line matched with a command's syntax |
+//! | [`hint`], [`next_word`], [`help_text`] | the hint behind a line; words for Tab; descriptions of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
-//! | [`history`], [`paste`] | what was typed before; what is pasted |
-//! | [`password`] | typed without being shown |
+//! | [`history`], [`paste`] | lines typed before; pasted text |
+//! | [`password`] | input that is not shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`scripts`] | scripts from files, and a debugger for one |
-//! | [`keys`] | walks over the keyspace, and what they find |
-//! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
-//! | [`stat`], [`ping_latency`] | the server as time goes by |
+//! | [`keys`] | walks over the keyspace, and their results |
+//! | [`primary_feed`] | the stream of a primary: its data set, and then its commands |
+//! | [`stat`], [`ping_latency`] | the server over time |
 //! | [`top`] | the server on the full screen |
 //! | [`human_bytes`] | sizes as people read them |
-//! | [`cluster`] | what is done to a cluster as a whole |
+//! | [`cluster`] | operations on a whole cluster |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
 //! with `-e` after an error reply.

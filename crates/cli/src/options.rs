@@ -66,11 +66,11 @@ pub enum Mode {
     FunctionsRdb(String),
     /// The script's file.
     Eval(String),
-    /// `--test_hint`: what may follow this line.
+    /// `--test_hint`: the hint for this line.
     Hint(Vec<u8>),
     /// `--test_hint_file`: lines and the hints that are expected for them.
     HintFile(String),
-    /// `--cluster`: what is done to a cluster as a whole, by its name.
+    /// `--cluster`: an operation on a whole cluster, by its name.
     Cluster(String),
 }
 

@@ -1,4 +1,4 @@
-//! `info`, `check` and `fix`: what nodes have, whether they agree, and whether each slot has one owner and is at rest.
+//! `info`, `check` and `fix`: contents of nodes, their agreement, and that each slot is stable and has one owner.
 
 use resp::Value;
 use std::collections::BTreeSet;

@@ -5,10 +5,10 @@
 //!                 |
 //!   a cluster to talk to               console  ask_user  node  cluster_view  join
 //!                 |
-//!   what is done to slots              slot_move  key_conflict  atomic_move  fix_orders  fix_*  check_cluster
+//!   operations on slots                slot_move  key_conflict  atomic_move  fix_orders  fix_*  check_cluster
 //!                 |
 //!   subcommands                        create  reshard  node_membership  every_node  import  backup
-//!   what programs read of them         cluster_report
+//!   reports for programs               cluster_report
 //! ```
 //!
 //! A subcommand reads the cluster from one of its nodes, decides on plain data, and sends orders to one node after the
