@@ -92,7 +92,7 @@ fn problem(view: &mut ClusterView<'_>, text: &str) -> bool {
     false
 }
 
-/// Returns the slots that some node moves, after printing each such node.
+/// Returns the slots that some node moves, and prints each such node.
 fn open_slots(view: &mut ClusterView<'_>) -> BTreeSet<u16> {
     let mut open = BTreeSet::new();
     let mut texts = Vec::new();

@@ -9,7 +9,7 @@ const NO_KEY: &[u8] = b"0000000000000000000000000000000000000000";
 const FORBIDDEN: &str = "ERR DEBUG command not allowed.";
 const FORCE: &str = "You can relaunch the command with --cluster-replace option to force key overriding.\n";
 
-/// Returns whether the keys on the target may be overwritten; an error has been printed.
+/// Checks that the keys on the target may be overwritten; an error has been printed.
 pub fn settle_conflict(view: &mut ClusterView<'_>, (from, to): (usize, usize), keys: &[Vec<u8>]) -> Result<(), String> {
     let console = view.console;
     console.warn("\n*** Target key exists\n");
