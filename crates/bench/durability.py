@@ -80,12 +80,12 @@ class Server:
                 return line[len(field) + 1:]
 
     def cpu(self):
-        """Seconds of processor time, children that ended included."""
+        """Returns seconds of processor time, including children that ended."""
         fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
         return sum(int(field) for field in fields[11:15]) / TICK
 
     def busy(self):
-        """Seconds of processor time, exactly, without children."""
+        """Returns seconds of processor time, exactly, without children."""
         tasks = f"/proc/{self.process.pid}/task"
         return sum(int(open(f"{tasks}/{task}/schedstat").read().split()[0]) for task in os.listdir(tasks)) / 1e9
 
@@ -146,7 +146,7 @@ def save(name, command, options):
 
 
 def observe(server, idle, during):
-    """What `during` answers; SETs a second and processor time a SET meanwhile; longest round trips in ms."""
+    """Returns the result of `during`; SETs a second and processor time a SET meanwhile; longest round trips in ms."""
     ports = [str(server.port), str(idle.port)]
     probe = subprocess.Popen([sys.executable, "-c", PROBE, *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     probe.stdout.readline()

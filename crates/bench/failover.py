@@ -17,7 +17,7 @@ def state(node):
 
 
 def have_met(nodes):
-    """A meeting that fails is forgotten after the node timeout: all that lack some are told again."""
+    """Returns whether all nodes have met. Nodes that lack others get CLUSTER MEET again: a failed meeting is forgotten."""
     strangers = [node for node in nodes if b"cluster_known_nodes:6" not in node.client("CLUSTER", "INFO")]
     for node in strangers:
         node.client("CLUSTER", "MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
@@ -34,7 +34,7 @@ def until(condition, seconds, what):
 
 
 def write(nodes, key, value):
-    """Whether some node took it."""
+    """Returns whether some node executed the write."""
     for node in nodes:
         try:
             if node.process.poll() is None and node.client("SET", key, value) == b"+OK":
@@ -45,7 +45,7 @@ def write(nodes, key, value):
 
 
 def is_healthy(nodes):
-    """All are known, each primary has its replica, and they agree."""
+    """Returns whether all nodes are known, each primary has its replica, and all agree."""
     for node in nodes:
         lines = node.client("CLUSTER", "NODES").splitlines()
         fine = [line for line in lines if b" connected" in line and b"fail" not in line and b"handshake" not in line]

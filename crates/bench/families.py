@@ -153,7 +153,7 @@ def show(took):
 
 
 def commands(options, cases):
-    """What measures these commands."""
+    """Returns the cases that measure these commands."""
     return [(case, lambda server, count=count, words=words: benchmark(options.benchmark, server, count, words))
             for case, count, words in cases]
 

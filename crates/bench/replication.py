@@ -65,7 +65,7 @@ def has_all(replica, primary):
 
 
 class Watch:
-    """Round trips of a client of its own, and the memory of the first server, until `end`."""
+    """Measures round trips of a separate client, and the memory of the first server, until `end`."""
 
     def __init__(self, keys, *servers):
         words = [sys.executable, "-c", PROBE, str(keys), *(str(server.port) for server in servers)]
@@ -145,7 +145,7 @@ def stream(name, command, options):
 
 
 class Writer(threading.Thread):
-    """Writes to whichever of two servers takes it; the longest time between two writes that were acknowledged."""
+    """Writes to the one of two servers that accepts writes; records the longest time between two acknowledged writes."""
 
     def __init__(self, ports, name):
         super().__init__()
@@ -229,7 +229,7 @@ class Group:
         return {answer.split("\r\n")[4] if answer.startswith("*2") else "" for answer in answers}
 
     def fail_over(self):
-        """Seconds until another one leads, and of the steps that the leader's log tells of."""
+        """Returns the seconds until another server leads, and the seconds of each step in the leader's log."""
         self.within = 1 if len(self.processes) == 3 else 0
         until(self.is_whole, 0.1)
         # Servers report how far they are within that time.

@@ -56,7 +56,7 @@ def long_script(server):
 
 
 def probe(connections, seconds, waits):
-    """Each asks for a key of its own, one after the other."""
+    """Sends a GET over each connection, one after the other, for a key of its own."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         for n, connection in enumerate(connections):

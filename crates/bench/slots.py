@@ -86,7 +86,7 @@ class Load:
         self.process.stdout.readline()
 
     def read(self):
-        """The longest time of a write since the last call, in milliseconds, and how many there were."""
+        """Returns the longest time of a write since the last call, in milliseconds, and the number of writes."""
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         worst, count = self.process.stdout.readline().split()

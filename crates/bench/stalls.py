@@ -79,7 +79,7 @@ class Server:
         raise SystemExit(f"{command} did not start")
 
     def threads(self):
-        """Nanoseconds on a processor, of each thread that is not one of those that free."""
+        """Returns nanoseconds on a processor of each thread that does not free memory."""
         times = {}
         for thread in os.listdir(f"/proc/{self.process.pid}/task"):
             place = f"/proc/{self.process.pid}/task/{thread}/"
@@ -99,7 +99,7 @@ def batches(commands, together=20):
 
 
 def fillings(members):
-    """What fills the key `big` with a collection of each type, a hundred members a command."""
+    """Returns the commands that fill the key `big` with a collection of each type, a hundred members a command."""
     def each(head, element):
         return batches(encode(*head, *(word for n in range(at, at + 100) for word in element(n))) for at in range(0, members, 100))
     return {
@@ -112,7 +112,7 @@ def fillings(members):
 
 
 def cases(members):
-    """Name, what fills it, what it makes happen in some seconds, the command, whether that goes on after its reply."""
+    """Yields cases: name, filling, preparation of a later event, command, whether its work continues after its reply."""
     idle = ("idle", None, None, ("PING",), True)
     half = members // 2
     inputs = lambda word, head: [batches(encode(word, name, *(x for n in range(at, at + 100) for x in head(n + shift)))
@@ -152,7 +152,7 @@ def work(server, command, lasts):
     return took
 
 
-# Until what was announced happens, and how long it may last.
+# Time until the announced event, and time that it may last.
 SECONDS = 8
 LASTS = 2
 

@@ -109,7 +109,7 @@ class Server:
 
 
 def on_each(options):
-    """The servers by name, all running."""
+    """Returns the servers by name, all running."""
     return {name: Server(command, options) for name, command in options.servers}
 
 

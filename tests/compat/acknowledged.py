@@ -32,7 +32,7 @@ class Failed(Exception):
 
 
 class Proxy:
-    """One way from a replica to its primary. Cut, it carries nothing and says nothing."""
+    """A connection from a replica to its primary. While cut, it carries no data and reports no error."""
 
     def __init__(self, target):
         self.target, self.is_cut, self.pairs = target, threading.Event(), []
@@ -69,7 +69,7 @@ class Proxy:
                 pass
 
     def altered(self, _, data):
-        """What goes on of what has come; an OSError ends the connection."""
+        """Returns the part of the received data that is passed on; an OSError ends the connection."""
         return data
 
     def cut(self):
@@ -131,7 +131,7 @@ class Server:
 
 
 class Clients:
-    """Write and read at any server, and remember what they were told of."""
+    """Clients that write and read at any server, and record the replies."""
 
     def __init__(self, servers, seed, words):
         self.servers, self.words, self.problem, self.ends = servers, words, None, False
@@ -150,7 +150,7 @@ class Clients:
         return client
 
     def each(self, rng, act):
-        """Acts at one server as long as that answers, and then at another one."""
+        """Runs an action at one server as long as that answers, and then at another one."""
         while not self.ends:
             number = rng.randrange(len(self.servers))
             try:
@@ -181,7 +181,7 @@ class Clients:
             key = rng.randrange(KEYS)
             with self.lock:
                 least = max(self.told[key], seen[key])
-            # On a replica nothing waits: what the server is it says in the same moment.
+            # A replica's reply waits for nothing: the role that it reports is of the same moment.
             replies = [client(*words) for words in (["MULTI"], ["GET", f"key:{key}"], ["ROLE"], ["EXEC"])]
             if not isinstance(replies[3], list) or replies[3][1][0] != b"master":
                 return False
@@ -225,7 +225,7 @@ class World:
                 way.cut()
 
     def settle(self):
-        """The primary acknowledges, and both others are members."""
+        """Waits until the primary acknowledges, and both others are members."""
         end = time.time() + PATIENCE
         while True:
             known = self.servers[self.primary].info()
@@ -238,7 +238,7 @@ class World:
             time.sleep(0.05)
 
     def promote(self):
-        """The member with the most of those that are reached, as Sentinels choose."""
+        """Promotes the reachable member with the most data, as Sentinels choose."""
         end = time.time() + PATIENCE
         while True:
             known = {number: server.info() for number, server in enumerate(self.servers) if number not in self.away}
@@ -262,7 +262,7 @@ class World:
             self.fail()
 
     def hand_over(self):
-        """FAILOVER, which does not go over the proxies. Who leads then is asked for: one that was hit may have kept the role."""
+        """Runs FAILOVER, not over the proxies. Then asks which server leads: one that was stopped may have kept its role."""
         old, target = self.primary, self.rng.choice([number for number in range(3) if number != self.primary])
         reply = self.servers[old].ask("FAILOVER", "TO", "127.0.0.1", self.servers[target].port, "TIMEOUT", 500)
         if reply != b"+OK":
@@ -311,7 +311,7 @@ class World:
         self.settle()
 
     def check(self):
-        """All that was told of is there."""
+        """Checks that all acknowledged writes are there."""
         client = Client(self.servers[self.primary].port)
         for key in range(KEYS):
             with self.clients.lock:

@@ -20,7 +20,7 @@ MANIFEST = "appendonlydir/appendonly.aof.manifest"
 
 
 def change(c):
-    """Commands that are logged in another form than they came in, and some that are not."""
+    """Runs commands that are logged in another form than they were sent, and some that are not logged."""
     c("SET", "new", "value", "EX", 90000)
     c("INCRBYFLOAT", "float", "0.1")
     c("INCRBYFLOAT", "float", "0.2")
@@ -44,7 +44,7 @@ def change(c):
     c("XADD", "second", "1-1", "a", "b")
     c("XGROUP", "CREATE", "second", "group", "0")
     c("XREADGROUP", "GROUP", "group", "carol", "COUNT", 5, "STREAMS", "stream", "second", ">", ">")
-    # Logs of other servers have no record of a consumer that gets nothing.
+    # Logs of other servers have no record of a consumer that reads no entry.
     c("XAUTOCLAIM", "stream", "group", "dave", 0, "201-0", "COUNT", 4)
     c("XTRIM", "stream", "MINID", "20")
     c("XGROUP", "DELCONSUMER", "stream", "group", "bob")

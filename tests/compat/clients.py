@@ -61,7 +61,7 @@ def connection(client):
 
 
 def alone(client):
-    """What libraries ask to learn whether there are others: replicas, a cluster, modules."""
+    """Checks commands by which libraries look for replicas, a cluster and modules."""
     equal(client.role(), [b"master", 0, []])
     equal(client.wait(0, 10), 0)
     equal(client.wait(1, 10), 0)
@@ -211,7 +211,7 @@ CHECKS = [connection, alone, strings, counters, bits, keys, scans, deadlines, pi
 
 
 def tools_of(peers):
-    """The tools that are there; newest Valkey's and Redis's are optional, as fetch-newest is."""
+    """Returns the tools that are installed; the newest of Valkey and Redis are optional, as fetch-newest is."""
     folders = [("valkey", "valkey"), ("redis", "redis")]
     for vendor in ("valkey", "redis"):
         if os.path.exists(os.path.join(peers, "newest", "bin", vendor + "-cli")):

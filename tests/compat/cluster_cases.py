@@ -1,4 +1,4 @@
-"""The cases of cluster_tools.py: what is run, on clusters of which shape.
+"""The cases of cluster_tools.py: command lines, and the shapes of their clusters.
 
 `{n0}` is the address of node 0, `{p0}` its port, `{i0}` its name. Left out, because cinnabar-cli does better there: numbers
 that are none, questions at the end of the input, words that are ignored, moves that fail and a status that says the
@@ -52,18 +52,18 @@ def same(name, line, shape=EMPTY, **more):
 
 
 def single(name, line, shape=EMPTY, **more):
-    """A case of commands for single nodes, which changes nothing that the next would see."""
+    """A case of commands for single nodes, which changes no state of the next case."""
     return Case(name, line.split(), shape, changes=False, seconds=2, **more)
 
 
 def any_replicas(text):
-    """On one host any replica may be anybody's: whose it is does not count."""
+    """Removes the primaries of replicas from a text: on one host any replica may follow any primary."""
     text = re.sub(r"replicates <id \d>", "replicates <id>", text)
     return re.sub(r"(\d): slave of <id \d>", r"\1: slave", text)
 
 
 def any_importer(text):
-    """Nodes in one line are in no order either."""
+    """Sorts nodes in one line, which have no order either."""
     return any_order(re.sub("(Set as importing in: )(.*)", lambda found: found[1] + str(sorted(found[2].split(","))), text))
 
 
@@ -72,7 +72,7 @@ def any_order(text):
 
 
 def any_primary(text):
-    """Which node is chosen is chance."""
+    """Removes the chosen node from a text: the choice is random."""
     text = re.sub(r"(Covering slot \d+ with ).*", r"\1some node", text.replace("accept): ", "accept):\n"))
     return any_order(re.sub(r": master of -, .*", ": master", text))
 
@@ -86,7 +86,7 @@ def joined(count):
 
 
 def some_keys(fleet, _=None, tag="", count=40, database=0):
-    """Keys of all slots, or of one tag's, where they belong."""
+    """Writes keys of all slots, or of one tag's, at their owners."""
     for at in range(NODES):
         if fleet[at].keys(database) is None:
             continue
@@ -138,7 +138,7 @@ def library(fleet, _):
 
 
 def both_have(value):
-    """The key of slot 0 that node 1 has already."""
+    """Returns a setup with a key of slot 0 that node 1 has already."""
     def setup(fleet, _):
         fleet[0].call("SET", ZERO, "value")
         source, target = fleet[0].id(), fleet[1].id()
@@ -163,7 +163,7 @@ def open_slot(*states, keys=()):
 
 
 def uncovered(*slots, keys=()):
-    """Slots that nobody owns, with keys of slot 0 left in these nodes."""
+    """Makes slots without an owner, with keys of slot 0 left in these nodes."""
     def setup(fleet, standalone):
         for at in keys:
             open_slot((at, "IMPORTING", 0), keys=[(at, at + 1)])(fleet, standalone) if at else \

@@ -69,7 +69,7 @@ class Fleet:
             time.sleep(0.05)
 
     def names(self):
-        """(text, what to show instead of it) for all that differs from fleet to fleet."""
+        """Returns (text, replacement) for all texts that differ from fleet to fleet."""
         names = []
         for at, node in enumerate(self.nodes):
             if node.is_running():
@@ -79,7 +79,7 @@ class Fleet:
         return names
 
     def state(self):
-        """What each node is, by itself: its role, slots, open slots and keys."""
+        """Returns each node's own state: its role, slots, open slots and keys."""
         lines = []
         for at, node in enumerate(self.nodes):
             if not node.is_running():
@@ -149,7 +149,7 @@ class Node:
         return [line.split(" ") for line in self.call("CLUSTER", "NODES").splitlines()]
 
     def keys(self, database):
-        """How many keys a database has; None where that cannot be asked."""
+        """Returns the number of keys of a database; None if that cannot be asked."""
         if self.client("SELECT", database) != "+OK":
             return None
         count = self.client("DBSIZE")

@@ -6,9 +6,8 @@
 
 Three primaries with a replica each, real and ours in turn, so that each kind replaces the other one. Clients write counters all the
 time and follow what they are told (MOVED, ASK, TRYAGAIN). In turn: slots move both ways with `--cluster reshard` and MIGRATESLOTS,
-replicas take over by hand, a primary is killed and comes back. What a client was told to have been written before a planned change must be there after
-it, and never less than that; after a kill what was acknowledged in the last moments may be missing, and nothing else. Exits with 1 if
-anything is wrong.
+replicas take over by hand, a primary is killed and comes back. Writes that were acknowledged before a planned change must be there after it; after a
+kill only writes acknowledged in the last moments may be missing. Exits with 1 if anything is wrong.
 """
 import argparse
 import os
@@ -24,7 +23,7 @@ KEYS = 300
 
 
 class Writer(threading.Thread):
-    """Counts up keys, and knows of each what it was told last."""
+    """Counts up keys, and records the last reply for each."""
 
     def __init__(self, ports, seed):
         super().__init__(daemon=True)

@@ -231,7 +231,7 @@ def words(line):
 
 
 def port_of_no_slot():
-    """A port that is the number of no slot, so that the two are told apart."""
+    """Returns a port that is not the number of a slot, so that ports and slots cannot be confused."""
     port = 0
     while port <= 16384:
         port = free_port()
@@ -267,7 +267,7 @@ class Node:
         self.process.wait(30)
 
     def alike(self, reply):
-        """The reply without what differs between any two servers."""
+        """Returns the reply without texts that differ between any two servers."""
         if isinstance(reply, list):
             # Times are not compared.
             times = [at for at, part in enumerate(reply) if at > 0 and reply[at - 1] == b"$cpu-usec"]
@@ -296,7 +296,7 @@ def compare(ours, theirs, lines):
 
 
 def read_each_other(ours, theirs):
-    """What one has written the other one goes on with, under the same name."""
+    """Each server continues with the file that the other one has written, under the same name."""
     wrong = 0
     for writer, reader in ((ours, theirs), (theirs, ours)):
         with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from wire import TextClient
 # A slot of the first primary, and one of the second.
 OWN, OTHER = 5, 16000
 
-# While the replica stands still: the order must not be carried out.
+# While the replica is stopped: the order must not be executed.
 LATE = [
     ("SETSLOT", OWN, "MIGRATING", "{second}", "TIMEOUT", 300),
     ("SETSLOT", OTHER, "IMPORTING", "{second}", "TIMEOUT", 300),
@@ -32,7 +32,7 @@ LATE = [
     ("SETSLOT", OWN, "MIGRATING", "{second}", "TIMEOUT", -1),
 ]
 
-# With a replica that goes: it has what the primary says.
+# While the replica runs: it has the primary's state.
 SOON = [
     ("SETSLOT", OWN, "MIGRATING", "{second}"),
     ("SETSLOT", OTHER, "IMPORTING", "{second}", "TIMEOUT", 0),
@@ -93,7 +93,7 @@ def steps(fleet):
 
 
 def owners(node):
-    """Ranges of slots by node, without open ones."""
+    """Returns ranges of slots by node, without open slots."""
     return sorted((line[0], [slots for slots in line[8:] if not slots.startswith("[")])
                   for line in node.lines())
 

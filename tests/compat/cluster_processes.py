@@ -73,7 +73,7 @@ class Node:
 
 
 class AnyNode(Node):
-    """One whose replies have their types' signs."""
+    """A node whose replies have their types' signs."""
 
     def client(self):
         return AnyClient(self.port)
@@ -99,8 +99,8 @@ class ClusterTool:
         self("create", *(f"127.0.0.1:{node.port}" for node in nodes), "--cluster-replicas", replicas, "--cluster-yes")
 
     def reshard(self, source, target, slots):
-        """How often it was taken up again. Where a node is slow or thinks for a moment that the cluster is down, on a busy machine say,
-        the tool stops and leaves a slot open, which is what its `fix` is for."""
+        """Returns how often the move was resumed. If a node is slow or believes for a moment that the cluster is down, on a busy
+        machine say, the tool stops and leaves a slot open, which its `fix` repairs."""
         again, at = 0, f"127.0.0.1:{source.port}"
         words = ["--cluster-from", source.id(), "--cluster-to", target.id(), "--cluster-slots", slots, "--cluster-yes"]
         said = self("reshard", at, *words, may_fail=True)
@@ -115,7 +115,7 @@ class ClusterTool:
 
 @contextlib.contextmanager
 def scratch_folder(name):
-    """A folder that goes in the end; after a failure a copy of it stays under this name."""
+    """A folder that is removed at the end; after a failure a copy of it stays under this name."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             yield folder

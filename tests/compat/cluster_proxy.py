@@ -68,7 +68,7 @@ class Raw:
 
 
 def command(rand, prefix):
-    """One that a single server and a cluster answer alike, whatever was before it."""
+    """Returns a command that a single server and a cluster answer alike, whatever ran before."""
     def key(kind):
         return f"{prefix}{kind}{rand.randrange(40)}"
     text, hash_, list_, zset, set_, stream = (key(kind) for kind in ("text", "hash", "list", "zset", "set", "stream"))
@@ -99,7 +99,7 @@ def requests(rand, prefix):
 
 
 class Stream(threading.Thread):
-    """A client of each; stops at the first difference."""
+    """A client of each server; stops at the first difference."""
 
     def __init__(self, cluster, port, resp, seed, count):
         super().__init__(daemon=True)
@@ -138,7 +138,7 @@ def compare(cluster, port, options, meanwhile, endless=False):
 
 
 def whole(cluster, port):
-    """What is about all keys."""
+    """Checks commands on all keys."""
     ours, single = AnyClient(port), AnyClient(cluster.single.port)
 
     def same(*words, by=lambda reply: reply):
@@ -171,7 +171,7 @@ def whole(cluster, port):
 
 
 def refusals(cluster, port):
-    """What stays with its connection is refused as without a proxy, or works; nothing hangs, and what follows is answered."""
+    """Commands that bind their connection are refused as without a proxy, or work; none hangs, and later ones are answered."""
     names = [f"key{n}" for n in range(12)]
     single = AnyClient(cluster.single.port)
     for name in names:
@@ -208,7 +208,7 @@ def refusals(cluster, port):
     client("CLIENT", "CAPA", "moved")
     assert any(client("GET", name).startswith(b"-MOVED") for name in names)
     assert client("MGET", *names).startswith(b"-CROSSSLOT")
-    # Users: what is allowed is looked at here.
+    # Users: rights are checked at the proxy.
     admin = AnyClient(port)
     assert admin("ACL", "SETUSER", "reader", "on", "nopass", "~key*", "+get", "+mget") == b"+OK"
     reader = AnyClient(port)
@@ -226,7 +226,7 @@ TOLD = (b"-CLUSTERDOWN", b"-UNACKNOWLEDGED", b"-LOADING", b"-MASTERDOWN", b"-MOV
 
 
 class Counter(threading.Thread):
-    """Counts keys up, through an owner's death; every reply is a number or says what is the matter."""
+    """Counts keys up, through an owner's death; every reply is a number or an error with its reason."""
 
     def __init__(self, port, seed):
         super().__init__(daemon=True)

@@ -43,7 +43,7 @@ def main():
     chosen = [at for at, case in enumerate(CASES) if args.only in case.name]
     work, done = multiprocessing.SimpleQueue(), multiprocessing.SimpleQueue()
     server = args.server or os.path.join(binaries, "valkey-server")
-    # Whoever ends this program ends its workers, and they their servers.
+    # A signal to this program ends its workers, and these end their servers.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     workers = [multiprocessing.Process(target=compare_some, args=(work, done, programs, server), daemon=True)
                for _ in range(AT_ONCE)]
@@ -87,7 +87,7 @@ def compare_some(work, done, programs, server):
 
 
 def compared(case, programs, sides):
-    """How the two programs differ, empty where they do not."""
+    """Returns the differences of the two programs, empty if there are none."""
     for _ in range(ATTEMPTS):
         if case.changes:
             with concurrent.futures.ThreadPoolExecutor() as threads:
@@ -103,7 +103,7 @@ def compared(case, programs, sides):
 
 
 class Side:
-    """What one program works on: nodes, and a server that is no cluster."""
+    """The servers of one program: nodes, and a server that is no cluster."""
 
     def __init__(self, server, folder):
         self.fleet = Fleet(server, folder, NODES)
@@ -124,7 +124,7 @@ def prepare(case, side):
 
 
 def told(case, program, side):
-    """All that the program says and what becomes of the cluster, as text that can be compared."""
+    """Returns the program's output and the cluster's state afterwards, as text that can be compared."""
     fleet = side.fleet
     names = [*fleet.names(), (str(side.port), "<standalone>")]
     scratch = tempfile.mkdtemp()
@@ -173,7 +173,7 @@ def masked(text, names, scratch):
 
 
 def sorted_nodes(text):
-    """The text with lists of nodes in order: lines that follow a node and are indented deeper belong to it."""
+    """Returns the text with lists of nodes sorted: lines that follow a node and are indented deeper belong to it."""
     blocks = []
     for line in text.split("\n"):
         is_node = re.match(r" *(\x1b\[[\d;]*m)?[MS]: |127.0.0.1:<port \d+>( \(|: )", line)
@@ -191,7 +191,7 @@ def sorted_nodes(text):
 
 
 def files_in(folder):
-    """What was written: JSON with its text, other files by name and beginning."""
+    """Returns the files that were written: JSON with its text, others by name and first bytes."""
     lines = []
     for name in sorted(os.listdir(folder)):
         with open(os.path.join(folder, name), "rb") as file:

@@ -66,11 +66,11 @@ class TorturedNode(Node):
 
 
 class Told:
-    """Values that clients were told of. After a loss that is allowed they are forgotten, and a new epoch begins."""
+    """Values that clients have received. After an allowed loss they are forgotten, and a new epoch begins."""
 
     def __init__(self):
         self.lock, self.epoch, self.values, self.steps, self.wrong = threading.Lock(), 0, {}, {}, []
-        # A node may acknowledge what is lost: nothing is judged until all is forgotten.
+        # A node may acknowledge writes that are lost: nothing is checked until all values are forgotten.
         self.is_loose = False
 
     def counted(self, epoch, key, value):
@@ -90,7 +90,7 @@ class Told:
 
 
 class Counter(threading.Thread):
-    """Counts and reads, follows what nodes say, and finds out at once what is not there any more."""
+    """Counts and reads, follows redirections, and detects at once when a write is lost."""
 
     def __init__(self, told, ports, seed):
         super().__init__(daemon=True)
@@ -152,14 +152,14 @@ class Counter(threading.Thread):
 
 
 class Reader(Counter):
-    """Reads at replicas what has been there all along."""
+    """Reads keys at replicas that have been there all along."""
 
     def __init__(self, torture, seed):
         super().__init__(torture.told, torture.ports, seed)
         self.nodes = torture.nodes
 
     def followed(self, port):
-        """The primary that a replica is in step with; None if there is none."""
+        """Returns the primary with which a replica is in sync; None if there is none."""
         told = self.reply_of(port, "INFO", "replication")
         lines = told[0].split(b"\r\n") if told and told[0] else []
         return next((line for line in lines if line.startswith(b"master_port:")), None) if b"master_link_status:up" in lines else None
@@ -234,7 +234,7 @@ class Torture:
         for thread in self.threads:
             thread.start()
 
-    # ---- what is done ------------------------------------------------------------------------------------------------
+    # ---- steps -------------------------------------------------------------------------------------------------------
 
     def say(self, text):
         self.log.append(f"{time.strftime('%H:%M:%S')} {text}")
@@ -259,7 +259,7 @@ class Torture:
         return next((node for node in self.replicas() if node("ROLE")[2] == b":%d" % primary.port), None)
 
     def fails_over(self, primary):
-        """By hand, which may fail: nobody is asked."""
+        """A failover by hand, which may fail: no other node has to agree."""
         replica = self.replica_of(primary)
         if replica:
             self.say(f"{replica.port} takes over from {primary.port}: {replica('CLUSTER', 'FAILOVER')}")
@@ -278,7 +278,7 @@ class Torture:
         self.told.is_loose = False
 
     def hears_of_its_successor(self, node):
-        """A real node that was replaced acknowledges writes until it hears of that."""
+        """Waits until a real node that was replaced learns of its successor: until then it acknowledges writes."""
         other, end = next(other for other in self.nodes if other is not node), time.monotonic() + 5
         while time.monotonic() < end:
             try:
@@ -304,7 +304,7 @@ class Torture:
         node.set_disk(micros)
 
     def lossy(self):
-        """Real nodes, and those that wait for no replica, may lose what they acknowledged."""
+        """Forgets values: real nodes, and nodes that wait for no replica, may lose acknowledged writes."""
         if self.options.mixed:
             self.told.forget()
 
@@ -342,7 +342,7 @@ class Torture:
             steps = {"fail over": self.fails_over, "still": self.stands_still, "kill": self.is_killed, "disk": self.has_slow_disk}
             steps.get(kind, self.fails_over)(self.random.choice(primaries))
 
-    # ---- what must hold ----------------------------------------------------------------------------------------------
+    # ---- invariants --------------------------------------------------------------------------------------------------
 
     def heals(self):
         """All keys are served, and replicas have their data."""
@@ -363,8 +363,8 @@ class Torture:
             node.has_data = node.has_data or object()
 
     def gives_replicas(self):
-        """An operator lets a primary without slots, or a replica too many, follow a primary that nobody follows; where there is
-        none, such a primary's slots are moved to one that is followed."""
+        """An operator makes a primary without slots, or a surplus replica, follow a primary without replicas; if there is
+        none, the slots of the primary without replicas are moved to one with replicas."""
         if time.monotonic() < self.step_began + 12:
             return
         try:
@@ -380,7 +380,7 @@ class Torture:
             pass
 
     def is_relieved(self):
-        """Takes the slots from the one with the fewest of those that nobody follows."""
+        """Takes the slots from the primary with the fewest, of those without replicas."""
         lonely = [node for node in self.primaries() if not self.replica_of(node)]
         followed = next((node for node in self.primaries() if self.replica_of(node)), None)
         if len(lonely) > 1 and followed:
@@ -403,7 +403,7 @@ class Torture:
             return False
 
     def is_spare(self, node):
-        """A primary that has given its last slot away is one still."""
+        """Returns whether a node has no slots left: a primary that has given its last slot away keeps its role."""
         return not self.has_slots(node) and node.is_up() and time.monotonic() > self.step_began + 8
 
     def goes_on(self):
@@ -445,7 +445,7 @@ def view_of(node):
 
 
 def told_of(node):
-    """A node's own view of its replication, for who looks for the cause."""
+    """Returns a node's own view of its replication, for the search of a cause."""
     try:
         lines = node("INFO", "replication").decode().splitlines()
     except (OSError, EOFError):

@@ -1,8 +1,8 @@
 """Counters written to a cluster by client libraries: redis-py's cluster client, and ioredis'.
 
-Each is a thread with what `cluster_mixed`'s own writer has: `told` (what the library's caller was told last of each key), `count`,
-`errors` (what should not have been replied) and `ended`. What fails while nodes are killed or cut off is tried again later, as a
-program would.
+Each is a thread with the fields of `cluster_mixed`'s own writer: `told` (the last reply that the library's caller got for each
+key), `count`, `errors` (replies that should not occur) and `ended`. Commands that fail while nodes are killed or cut off are
+retried later, as a program would.
 """
 import os
 import random

@@ -80,7 +80,7 @@ def main():
 
 
 class Run:
-    """What a server says that is started as a case tells; `values` are its directives, where it serves."""
+    """Output of a server that is started with a case's options; `values` are its directives, if it serves."""
 
     def __init__(self, program, folder, case):
         shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +119,7 @@ class Run:
         return text.replace(PORT.encode(), self.port.encode())
 
     def served(self, process, out):
-        """Waits until the server serves or ends; asks what it is set to, and ends it."""
+        """Waits until the server serves or ends; reads its directives, and ends it."""
         began = time.monotonic()
         while process.poll() is None and time.monotonic() < began + PATIENCE:
             with open(out, "rb") as said:
@@ -152,14 +152,14 @@ class Run:
         text = re.sub(r"(?m)^ +\./valkey-server /path/to/sentinel\.conf --sentinel\n?", "", text)
         # A signal may arrive before the log is open.
         text = re.sub(r"(?m)^\d+:signal-handler .*\n", "", text)
-        # The commit differs, and behind the build we say more: what the program is compatible with, and what it has.
+        # The commit differs, and behind the build ours has more: compatible versions, and features.
         text = re.sub(r"(malloc=\S+-|build=|sha=)\S+", r"\1X", text)
         text = re.sub(r"( valkey=\S+){2} redis=\S+ features=\S+", "", text)
         return re.sub(r"\b[Vv](ersion |ersion=|=)\d+\.\d+\.\d+", r"v\g<1>V", text)
 
 
 def log_lines(text):
-    """What is not a line of the log, and of those that are, the ones that tell of the command line."""
+    """Returns lines that do not belong to the log, and those lines of the log that concern the command line."""
     is_log = re.compile(r"\d+:[MCSX] \d+ ")
     return "\n".join(line for line in text.splitlines() if not is_log.match(line) or any(word in line for word in LOGGED))
 

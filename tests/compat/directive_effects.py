@@ -38,7 +38,7 @@ class Server:
         return self
 
     def serves(self):
-        """Starts the program on a free port; whether it accepts connections there."""
+        """Starts the program on a free port; returns whether it accepts connections there."""
         self.port = free_port()
         # A node of a cluster has another port above its own.
         while self.port > 50000:
@@ -78,7 +78,7 @@ class Server:
 
 
 def missing_lines(server):
-    """Directives without a line, lines without a directive, and lines that point at nothing."""
+    """Returns directives without a line, lines without a directive, and lines that point at no test."""
     names, told, others = set(server("CONFIG", "GET", "*")[::2]), [*EXPERIMENTS, *ELSEWHERE, *OPEN], aliases()
     lines = set(told) | set(unsupported(with_shown=True)) | {others.get(name) for name in told}
     lines |= {other for other, name in others.items() if name in lines}
@@ -93,7 +93,7 @@ def missing_lines(server):
 
 
 def observed(binary, shared, name, experiment):
-    """What is seen with each of the two values, and whether the server has the directive."""
+    """Returns the observation for each of the two values, or None if the server does not have the directive."""
     if not isinstance(experiment, Pair):
         return [experiment.look(binary, Server, name, value) for value in experiment.values]
     if not shared("CONFIG", "GET", name):

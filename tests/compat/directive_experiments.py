@@ -1,12 +1,12 @@
-"""The experiments of directive_effects.py: two values of a directive, and what is looked at with each."""
+"""The experiments of directive_effects.py: two values of a directive, and an observation with each."""
 import dataclasses
 import os
 import time
 from typing import Any, Callable
 
-# The longest wait for what comes by itself, in seconds.
+# The longest wait for an event that is expected, in seconds.
 PATIENCE = 10
-# And for what is not to come.
+# The wait for an event that must not happen.
 BRIEFLY = 2
 
 
@@ -19,7 +19,7 @@ class Pair:
 
 @dataclasses.dataclass
 class Start:
-    """A server that is started with each value, or without a line where that is None."""
+    """A server that is started with each value, or without a line if that is None."""
     values: tuple
     look_at: Callable[[Any], Any]
     options: tuple = ()
@@ -43,7 +43,7 @@ class Replica:
 
 
 def until(condition, patience=PATIENCE):
-    """Waits until it holds; what it is then."""
+    """Waits until the value is true; returns it."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         found = condition()
@@ -78,7 +78,7 @@ def changed(name, *commands):
 
 
 def until_quiet(value):
-    """A value once it is the same twice in a row."""
+    """Returns a value once it is the same twice in a row."""
     before = None
     while (now := value()) != before:
         before = now
@@ -163,7 +163,7 @@ def tracked_keys(server):
 
 
 def compressed(server):
-    """Whether DEBUG says that inner nodes are compressed: it tells how many bytes they would have."""
+    """A look: whether inner nodes are compressed, by DEBUG's count of the bytes that they would have."""
     server("CONFIG", "SET", "list-max-listpack-size", "64")
     after(("RPUSH", "l", *["v" * 60] * 1000))(server)
     nodes = server("DEBUG", "OBJECT", "l")
@@ -180,14 +180,14 @@ def own_slots(text):
 
 
 def published(server):
-    """Whether a message goes to a channel of a slot that the node has, of a cluster that lacks the others."""
+    """A look: whether a node refuses a message in its own slot because the cluster lacks other slots."""
     server("CLUSTER", "ADDSLOTS", str(number(server("CLUSTER", "KEYSLOT", "c"))))
     until(lambda: "cluster_slots_assigned:1" in server("CLUSTER", "INFO"))
     return "CLUSTERDOWN" in str(server("SPUBLISH", "c", "m"))
 
 
 def evicted(server):
-    """Whether a large key that goes for want of memory is freed beside."""
+    """A look: whether a large evicted key is freed in the background."""
     server("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
     look = changed("lazyfreed_objects", BIG, ("CONFIG", "SET", "maxmemory", "1"), ("SET", "k", "v"))(server)
     server("CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
@@ -215,7 +215,7 @@ def with_replica(look):
 
 
 def keeps_file(replica):
-    """Whether the file that a replica got its data in stays."""
+    """A look: whether the file with a replica's initial data stays."""
     with replica.start() as primary:
         replica("REPLICAOF", "127.0.0.1", str(primary.port))
         until(lambda: replica.info("master_link_status") == "up")
@@ -224,13 +224,13 @@ def keeps_file(replica):
 
 
 def keeps_backlog(primary, replica, _):
-    """Whether the backlog outlives the last replica for some seconds."""
+    """A look: whether the backlog outlives the last replica for some seconds."""
     replica("REPLICAOF", "NO", "ONE")
     return not until(lambda: primary.info("repl_backlog_active") == "0", 2 * BRIEFLY)
 
 
 def flushed_for_sync(replica):
-    """Whether a replica frees what it had beside, when it gets all of its primary."""
+    """A look: whether a replica frees its old data in the background during a full synchronization."""
     replica(*BIG)
     with replica.start() as primary:
         replica("REPLICAOF", "127.0.0.1", str(primary.port))

@@ -1,7 +1,7 @@
-"""Who shows the effect of the directives that directive_effects.py has no experiment for.
+"""The tests that show the effects of directives without an experiment in directive_effects.py.
 
-`ELSEWHERE`: {directive: the test}; `OPEN`: {directive: what an experiment would look at}. The latter are not tried yet, and
-the table only shrinks.
+`ELSEWHERE`: {directive: the test}; `OPEN`: {directive: the observation of a future experiment}. The latter are not tried yet,
+and the table only shrinks.
 Directives whose entry says that they are unsupported have no effect, and need no line.
 """
 

@@ -1,9 +1,9 @@
-"""What the server tells of its commands against what Valkey tells of them: COMMAND DOCS, COMMAND INFO and HELP.
+"""Compares the server's descriptions of its commands with Valkey's: COMMAND DOCS, COMMAND INFO and HELP.
 
     docs.py 127.0.0.1:6379 127.0.0.1:6380
 
-The first is the server, the second a Valkey. Commands that it does not know are left out. Replies are compared in the form in
-which they were sent, in both protocols, but for the order in which sets and maps list what they have.
+The first is the server, the second a Valkey. Commands that Valkey does not know are left out. Replies are compared in the form
+in which they were sent, in both protocols, except for the order of sets and maps.
 """
 import socket
 import sys
@@ -54,19 +54,19 @@ def pairs(reply):
 
 
 def docs(client, name):
-    """Fields of COMMAND DOCS but for the subcommands, which are asked for by name."""
+    """Returns fields of COMMAND DOCS except for the subcommands, which are asked for by name."""
     found = pairs(client.call("COMMAND", "DOCS", name))
     return [(key, value) for key, value in pairs(found[0][1]) if key[1] != "subcommands"] if found else None
 
 
 def info(client, name):
-    """COMMAND INFO without subcommands; what RESP2 sends of a set has no order either."""
+    """Returns COMMAND INFO without subcommands; sets, which RESP2 sends as arrays, are compared without order."""
     found = client.call("COMMAND", "INFO", name)[1][0][1]
     return tuple(tuple([part[0], sorted(part[1], key=repr)]) if index in (2, 6) else part for index, part in enumerate(found[:9]))
 
 
 def kind_of_subcommands(client, name):
-    """As what COMMAND INFO lists subcommands."""
+    """Returns the type of COMMAND INFO's list of subcommands."""
     return client.call("COMMAND", "INFO", name)[1][0][1][9][0]
 
 
@@ -75,7 +75,7 @@ def help_of(client, name):
 
 
 def without(help_text, name, own):
-    """HELP without the subcommands that only one server has: each is a line, and indented ones that tell of it."""
+    """Returns HELP without the subcommands that only one server has: each is a line, with indented lines of description."""
     kind, lines = help_text
     if kind != "*":
         return help_text

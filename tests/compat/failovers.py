@@ -20,7 +20,7 @@ PIPELINE = 50
 
 
 class Writer(threading.Thread):
-    """Writes its own keys until one is not acknowledged, and remembers those that were."""
+    """Writes its own keys until one is not acknowledged, and records the acknowledged ones."""
 
     def __init__(self, port, name, pipeline):
         super().__init__()
@@ -70,7 +70,7 @@ def hand_over(old, new, round_name):
 
 
 def step_down(old, new):
-    """The old primary's last writes are in no other history: it must know so, and take a snapshot."""
+    """The old primary's last writes are in no other history: it must detect that, and load a snapshot."""
     until("the replica is there", lambda: is_up(new))
     new("REPLICAOF", "NO", "ONE")
     old.client.socket.sendall(b"".join(request(["SET", f"own:{number}", "x" * 100]) for number in range(2000)) + request(["REPLICAOF", "127.0.0.1", new.port]))

@@ -65,7 +65,7 @@ def run(words, **options):
 
 
 def install(smokes, work):
-    """What is missing comes from the registries."""
+    """Installs missing packages from the registries."""
     debian = sorted({package for smoke in smokes for package in smoke.debian})
     if debian and subprocess.run(["dpkg", "-s", *debian], capture_output=True, check=False).returncode:
         run(["apt-get", "-qq", "update"])
@@ -93,7 +93,7 @@ class Servers:
         self.start(f"{work}/one", self.port, "--tls-port", self.tls_port, "--tls-auth-clients", "no", *files)
         self.nodes = [free_port() for _ in range(3)]
         for node in self.nodes:
-            # The bus listens where no other server is looked for.
+            # The bus listens on a port that no other server tries.
             self.start(f"{work}/{node}", node, "--cluster-enabled", "yes", "--cluster-port", free_port())
         for port in (self.port, *self.nodes):
             self.until(lambda port=port: self.ask(port, "PING") == b"PONG\n", f"the server at port {port}")

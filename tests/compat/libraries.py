@@ -256,7 +256,7 @@ def client_cache(connect):
         return writer.info("commandstats").get("cmdstat_get", {"calls": 0})["calls"]
 
     def read(key, expected, asks):
-        """What the server holds; whether it was asked."""
+        """Checks the value that is read, and whether the server was asked for it."""
         # The reader's invalidation may arrive after the writer's reply: another worker sends it.
         time.sleep(0.05)
         before = reads_of_server()
@@ -360,7 +360,7 @@ def jobs_that_fail(connect):
 
 
 def worker_that_waits(connect):
-    """A worker that blocks on its queue is woken by a job, does it and goes home."""
+    """A worker that blocks on its queue is woken by a job, runs it and ends."""
     client = connect()
     queue = rq.Queue("smoke", connection=client)
     child = os.fork()

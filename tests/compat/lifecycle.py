@@ -76,7 +76,7 @@ def main():
 
 
 class Process:
-    """A server in a folder of its own, and what was noted of it."""
+    """A server in a folder of its own, with the records about it."""
 
     def __init__(self, program, folder):
         self.program, self.folder, self.said, self.process = program, folder, [], None
@@ -92,7 +92,7 @@ class Process:
             self.process.wait()
 
     def start(self, *options, before=(), environment=None, prepare=None):
-        """Runs the program with these options; what it prints goes into the file `out`."""
+        """Runs the program with these options; its output goes into the file `out`."""
         data = os.path.join(self.folder, "data")
         os.makedirs(data, exist_ok=True)
         command = [*before, self.program, "--port", self.port, "--dir", data, *options]
@@ -125,7 +125,7 @@ class Process:
         self.said.append(str(text))
 
     def ask(self, client, *words):
-        """Notes the answer to a command, or that there is none."""
+        """Records the answer to a command, or that there is none."""
         try:
             self.say("%s: %s" % (" ".join(words), client(*words)))
         except (OSError, EOFError):
@@ -142,7 +142,7 @@ class Process:
             return out.read()
 
     def lines(self, pattern, name="out"):
-        """Notes the lines of the log that are about this."""
+        """Records the lines of the log that are about this."""
         found = [line for line in self.log(name).split("\n") if re.search(pattern, line)]
         # Valkey says some things more than once.
         first = {}
@@ -531,7 +531,7 @@ def crashes():
 
 
 def watched(process):
-    """The watchdog tells of who does something for long, and not of who has nothing to do."""
+    """The watchdog reports a thread that works for long, and not an idle one."""
     client = process.serve("--save", "", "--watchdog-period", "400", "--enable-debug-command", "yes")
     time.sleep(1)
     process.say("quiet: %d" % process.log().count("WATCHDOG TIMER EXPIRED"))
@@ -545,7 +545,7 @@ def backlog(process):
 
 
 def told_of(process, *options):
-    """What the log tells of clients that go, that are too slow or too long, and that are not understood."""
+    """Checks the log lines about clients that disconnect, exceed a limit, or send invalid requests."""
     limits = ("--client-query-buffer-limit", "1mb", "--client-output-buffer-limit", "normal 100kb 0 0")
     process.serve("--save", "", "--loglevel", "verbose", *limits, *options)
     ends = [b"ECHO x\r\n", b"PING\r\n", b"*a\r\n", b"SET a \"b\r\n", b"SETRANGE a 10000 b\r\n" + b"GET a\r\n" * 20,
@@ -571,7 +571,7 @@ def told_of(process, *options):
     process.process.terminate()
     process.end()
     lines = [line for line in process.log().split("\n") if re.search("name=|Reading", line)]
-    # How long a buffer is, and with it what the error is called, is the server's affair.
+    # The length of a buffer, and with it the name of the error, depends on the server.
     varying = r"^.*? [-#*] |id=.* name=|age=.* user=| redir=.*?(?=Query|sched|\(qbuf|$)|\([^)]*\)"
     shown = (re.sub(varying, " ", line).rstrip() for line in lines)
     process.say("\n".join(sorted(shown)))

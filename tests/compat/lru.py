@@ -58,7 +58,7 @@ CASES = [case.split() for line in COMMANDS.strip().splitlines() for case in line
 
 
 def dumps(client, large):
-    """The restored form of every key."""
+    """Returns the restored form of every key."""
     client("FLUSHALL")
     for seed in SEEDS + (LARGE if large else []):
         client(*seed)
@@ -66,7 +66,7 @@ def dumps(client, large):
 
 
 def marks(client, restored, policy, command):
-    """What each key's mark is after the command: "used", "as it was", "new" or "gone"."""
+    """Returns each key's mark after the command: "used", "as it was", "new" or "gone"."""
     client("FLUSHALL")
     option = ["FREQ", FREQUENCY] if policy == "lfu" else ["IDLETIME", IDLE]
     for name, bytes_ in restored.items():

@@ -33,7 +33,7 @@ TYPES = {"counter", "gauge", "histogram", "summary"}
 
 
 def complaints(family, text):
-    """What is wrong with a family, if something is."""
+    """Yields the errors of a family."""
     name, words = family.name, family.name.split("_")
     full = name + "_total" if family.type == "counter" else name
     if not family.documentation:
@@ -85,7 +85,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 
 def collector():
-    """A collector that listens, and where."""
+    """Starts a collector; returns it and its address."""
     listening = http.server.HTTPServer(("127.0.0.1", 0), Collector)
     listening.has_come = threading.Event()
     threading.Thread(target=listening.serve_forever, daemon=True).start()
@@ -93,7 +93,7 @@ def collector():
 
 
 def sent(body):
-    """Metrics of a request, by name with their kinds. What the protocol does not know is an error."""
+    """Returns the metrics of a request, by name with their kinds. Fields that the protocol does not know are errors."""
     request = json_format.Parse(body, ExportMetricsServiceRequest())
     metrics = request.resource_metrics[0].scope_metrics[0].metrics
     for metric in metrics:

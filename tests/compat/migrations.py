@@ -25,7 +25,7 @@ def port(client):
 
 
 def migrate_all(source, target):
-    """Everything of the databases that `fill` writes to; what was refused, with the error."""
+    """Migrates all keys of the databases that `fill` writes to; returns the refused ones, with their errors."""
     refused = {}
     for db in (0, 7):
         source("SELECT", db)
@@ -41,7 +41,7 @@ def migrate_all(source, target):
 
 
 def with_about_the_time(found):
-    """Deadlines travel as what is left of them, so they come a little later."""
+    """Rounds deadlines: a migration sends the remaining time, so they become a little later."""
     return {key: (held[0], held[1] // 20000 if held[1] > 0 else held[1], held[2]) for key, held in found.items() if key != "functions"}
 
 
@@ -61,7 +61,7 @@ def moved(source, target, older, verdict, what):
 
 
 def errors(source, target):
-    """What is replied in the ways that it can fail."""
+    """Returns the replies to migrations that fail."""
     told = []
 
     def ask(*words):

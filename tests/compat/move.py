@@ -46,7 +46,7 @@ def sections(page):
 
 
 class Writer(threading.Thread):
-    """Counts up wherever that is possible: at the old server, and at the new one once it has followed."""
+    """Counts up at the server that accepts writes: the old one, or the new one once it has followed."""
 
     def __init__(self, old, new):
         super().__init__(daemon=True)
@@ -54,7 +54,7 @@ class Writer(threading.Thread):
         self.start()
 
     def has_followed(self):
-        """The new server begins as one that takes writes of its own."""
+        """Returns whether the new server has followed: it begins as a primary that accepts writes."""
         try:
             return Client(self.new)("ROLE")[0] == b"slave"
         except (OSError, EOFError):
@@ -133,7 +133,7 @@ def run(route, peer, args, folder):
 
 
 def check(writer, ports):
-    """Where all has come together there is all that was acknowledged, in its order."""
+    """Checks that the primary has all acknowledged writes, in their order."""
     clients = [Client(port) for port in ports]
     primaries = [client for client in clients if client("ROLE")[0] == b"master"]
     if len(primaries) != 1:
@@ -154,7 +154,7 @@ def end_daemon(pid_file):
 
 
 def run_routes(page, routes, peers, run):
-    """Every route of a page with every one of these servers; `run` returns what came of one, or fails."""
+    """Runs every route of a page with every one of these servers; `run` returns the result of one, or fails."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--server", required=True)
     parser.add_argument("--cli", required=True)

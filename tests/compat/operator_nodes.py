@@ -64,7 +64,7 @@ def expect(reply, wanted, what):
 
 
 def probe(cli, pod):
-    """Both probes ask for this."""
+    """Runs the command of both probes."""
     environment = dict(os.environ, VALKEYCLI_AUTH=PASSWORDS["_operator"])
     words = [cli, "-h", "localhost", "-p", str(pod.port), "--user", "_operator", "PING"]
     said = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=30)
@@ -72,7 +72,7 @@ def probe(cli, pod):
 
 
 def handshake(pod):
-    """As a client library of the operator's language greets."""
+    """Greets as a client library of the operator's language does."""
     client = Client(pod.port)
     # A map begins with the number of its entries, and is no array.
     client.socket.sendall(b"*5\r\n$5\r\nHELLO\r\n$1\r\n3\r\n$4\r\nAUTH\r\n$9\r\n_operator\r\n$26\r\n" + PASSWORDS["_operator"].encode() + b"\r\n")
@@ -124,13 +124,13 @@ def leads(pod):
 
 
 def roll(replica):
-    """Before a primary's pod is made anew its replica takes over."""
+    """Rolls a primary's pod: its replica takes over before the pod is recreated."""
     expect(replica("CLUSTER", "FAILOVER"), b"+OK", "FAILOVER")
     replica.until("the role of a primary", leads)
 
 
 def end_primary(primary, replica):
-    """The pod is told to end, as by a drain of its machine: its replica leads, long before others could find the pod missing."""
+    """Ends a primary's pod, as a drain of its machine does: its replica leads long before other nodes detect the loss."""
     for pod in (primary, replica):
         pod.until("a cluster", Pod.is_up)
     replica.until("a replica that follows", Pod.is_synced)

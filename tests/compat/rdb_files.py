@@ -29,7 +29,7 @@ class Failed(Exception):
 
 
 class Replies(Client):
-    """Lines as what they say: texts, numbers, an error as an exception."""
+    """Reads replies as Python values: texts, numbers, an error as an exception."""
 
     def line(self, kind, rest):
         if kind == b"-":
@@ -67,7 +67,7 @@ class Server:
 
 
 def fill(c):
-    """Keys of every type and encoding that the server can make."""
+    """Writes keys of every type and encoding that the server can make."""
     def attempt(*words):
         try:
             return c(*words)
@@ -111,7 +111,7 @@ def fill(c):
 
 
 def fill_fields(c):
-    """Hashes with deadlines of fields: what else one family cannot read of the other."""
+    """Writes hashes with deadlines of fields, which one family of servers cannot read from the other."""
     try:
         c("HSET", "timed", "a", 1, "b", 2, "c", 3)
         c("HPEXPIREAT", "timed", 4000000000000, "FIELDS", 2, "a", "b")
@@ -124,7 +124,7 @@ def fill_fields(c):
 
 
 def content(c):
-    """{(db, key): everything that commands tell of it}"""
+    """Returns {(db, key): all that commands report about it}"""
     all_keys = {}
     for db in (0, 7):
         c("SELECT", db)

@@ -145,7 +145,7 @@ def is_up(replica):
 
 
 def same(primary, replica):
-    """Both have the same data, once nothing is under way."""
+    """Waits until both have the same data."""
     def is_even():
         return is_up(replica) and primary.info()["master_repl_offset"] == replica("ROLE")[4][1:].decode()
 
@@ -163,7 +163,7 @@ def same(primary, replica):
 
 
 def content(server, key):
-    """What a key holds, in a form that all servers tell alike."""
+    """Returns the content of a key, in a form that is the same for all servers."""
     kind = server("TYPE", key)[1:]
     expiry = server("PEXPIRETIME", key)
     pairs = lambda flat: list(zip(flat[::2], flat[1::2]))
@@ -185,7 +185,7 @@ def content(server, key):
 
 
 def differing(primary, replica):
-    """Keys that hold something else, whatever the digests say: some have the texts of numbers in them."""
+    """Returns keys with different contents, whatever their digests: some digests include the texts of numbers."""
     found = []
     for db in range(4):
         primary("SELECT", db)
@@ -294,7 +294,7 @@ def lead(primary, replicas, rng, count):
 
 
 def chains(binary, peers):
-    """Which servers are in a row: each can lead each other one."""
+    """Returns the rows of servers: any server of a row can lead any other one."""
     newest, older = (os.path.join(peers, PEERS[number]) for number in (0, 2))
     if not os.path.exists(newest):
         return []

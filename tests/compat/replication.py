@@ -143,7 +143,7 @@ def cut(primary, name, is_up):
 
 
 def together(primary, peers, seed):
-    """All at once, on shared snapshots."""
+    """All replicas at once, on shared snapshots."""
     primary("CONFIG", "SET", "repl-diskless-sync", "yes", "repl-diskless-sync-delay", "1")
     with tempfile.TemporaryDirectory() as folder:
         servers, replicas = [], []
@@ -167,7 +167,7 @@ def together(primary, peers, seed):
 
 
 def limit(primary, name, program):
-    """What was streamed before a replica came is nothing that it is behind by; one that does not read is disconnected, and comes back."""
+    """The stream before a replica connected does not count towards its lag; a replica that does not read is disconnected, and returns."""
     primary("CONFIG", "SET", "client-output-buffer-limit", "replica 1mb 0 0", "repl-backlog-size", "64kb")
     fill = lambda: [primary("SET", f"large:{number}", "x" * 100_000) for number in range(100)]
     fill()
@@ -199,7 +199,7 @@ def backup(primary, server, peers_dir):
 
 
 def refuse(primary, program):
-    """Hashes whose fields expire have no form that an old replica reads: it is told so, and the server says it once."""
+    """An old replica cannot read hashes whose fields expire: it gets an error, and the server logs it once."""
     primary("HSET", "expiring fields", "f", "v")
     primary("HEXPIRE", "expiring fields", 1000, "FIELDS", 1, "f")
     with tempfile.TemporaryDirectory() as folder:

@@ -96,7 +96,7 @@ def main():
             for peer in peers:
                 if name not in LINES and name not in peer.defaults:
                     continue
-                # Both go through what the peer takes.
+                # Both servers get the values that the peer accepts.
                 texts = [Trip(program, root, name, peer).text for program in (peer.program, ours.program)]
                 lines = list(difflib.unified_diff(*[text.split("\n") for text in texts], "peer", "server", lineterm=""))
                 if not lines:
@@ -114,7 +114,7 @@ def main():
 
 
 class Plan:
-    """The values that a server takes: {name: default}, {name: up to two others}, {name: one that it refuses}."""
+    """Values of directives: {name: default}, {name: up to two other valid ones}, {name: one that the server refuses}."""
 
     def __init__(self, program):
         self.program, self.defaults, self.legal, self.illegal = os.path.abspath(program), {}, {}, {}
@@ -145,7 +145,7 @@ class Plan:
 
 
 class Trip:
-    """What a server says and writes on the way of a directive."""
+    """Replies and files of a server while a directive is set, rewritten and read again."""
 
     def __init__(self, program, root, name, plan):
         self.program, self.name, self.said = program, name, []

@@ -73,7 +73,7 @@ class Process:
 
 
 class Writers(threading.Thread):
-    """Write where the Sentinels say that the primary is, and remember what was acknowledged, and when."""
+    """Writers at the primary that the Sentinels name; they record the acknowledged writes, and when."""
 
     def __init__(self, sentinels):
         super().__init__(daemon=True)
@@ -139,7 +139,7 @@ class World:
                     time.sleep(0.05)
 
     def settle(self):
-        """Every node is there and known, and the primary acknowledges."""
+        """Waits until every node is known, and the primary acknowledges."""
         end = time.time() + 40
         while True:
             infos = [node.info() for node in self.nodes]
@@ -175,10 +175,10 @@ class World:
         return f"{was} by {how}, away for {pause:.1f} s: served {took:.1f} s after its start"
 
     def hand_over(self):
-        """A Sentinel is told to replace the primary."""
+        """Makes a Sentinel replace the primary."""
         old, begun = self.writers.primary(), time.time()
         while (reply := self.sentinels[0].ask("SENTINEL", "FAILOVER", "group")) != b"+OK":
-            # It has not asked the replica yet since that is linked.
+            # The Sentinel has not polled the replica since its link is up.
             if time.time() > begun + 12:
                 raise Failed(f"SENTINEL FAILOVER: {reply}")
             time.sleep(0.1)
@@ -218,7 +218,7 @@ def roll(options, rng, nodes, saves, hows, pauses, peer=None):
     try:
         world = World(options, folder, nodes, saves, peer)
         world.settle()
-        # A peer confirms nothing: a role that it has is of a server that may lack what was acknowledged.
+        # A peer confirms no role: as primary it may lack acknowledged writes.
         for _ in range(0 if peer else 1 if options.quick else 2):
             print(f"{nodes} nodes, save {saves}: {world.hand_over()}", flush=True)
             world.settle()

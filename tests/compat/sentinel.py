@@ -26,7 +26,7 @@ PATIENCE = 60
 
 
 def until(what, happens):
-    """Waits until `happens` is true, and answers it."""
+    """Waits until `happens` returns a true value, and returns it."""
     end = time.monotonic() + PATIENCE
     while True:
         try:
@@ -82,7 +82,7 @@ def named(reply):
 
 
 class Within:
-    """The Sentinel of a server that has one; it comes and goes with it."""
+    """The Sentinel within a server, which starts and ends with it."""
 
     def __init__(self, server):
         self.server, self.port = server, server.sentinel_port
@@ -150,7 +150,7 @@ class Group:
         return all(state["num-slaves"] == "2" and state["num-other-sentinels"] == "2" for state in states)
 
     def settled(self, port):
-        """All others follow that primary, all Sentinels see it well."""
+        """Returns whether all others follow that primary, and all Sentinels see it up."""
         others = [server for server in self.servers if server.port != port]
         follow = all(s.field("master_port") == str(port) and s.field("master_link_status") == "up" for s in others)
         flags = [named(s("SENTINEL", "MASTER", "group"))["flags"] for s in self.sentinels]
@@ -219,7 +219,7 @@ echo "$@" >> %s
 
 
 def call_scripts(group):
-    """A failover is told to scripts, of all Sentinels with the same words."""
+    """A failover runs scripts; all Sentinels call them with the same words."""
     files = []
     for number, sentinel in enumerate(group.sentinels):
         paths = []
@@ -251,7 +251,7 @@ def call_scripts(group):
 
 
 def stand_still(group):
-    """A Sentinel that stood still trusts nothing for a while."""
+    """A Sentinel that was stopped relies on no information for a while."""
     old = group.primary()
     for sentinel in group.sentinels:
         state = lambda name: next(line for line in sentinel("INFO").split("\r\n") if line.startswith(name + ":"))
@@ -324,7 +324,7 @@ ALIKE = [
 
 
 def compare(group):
-    """Replies of the first one, which is ours, and of the last."""
+    """Compares replies of the first Sentinel, which is ours, and of the last."""
     ours, theirs = group.sentinels[0], group.sentinels[2]
     different = []
     for line in ALIKE:
@@ -381,7 +381,7 @@ def read_types(file):
 
 
 def groups(ours, peers):
-    """Name, servers, Sentinels, whether FAILOVER is known, and what is looked at besides."""
+    """Returns groups: name, servers, Sentinels, whether FAILOVER is known, and further checks."""
     real = lambda name, kind: os.path.join(peers, name, "bin", kind)
     cinnabar, valkey = ours, real("newest", "valkey-server")
     own = (ours, ["--sentinel"])
@@ -402,7 +402,7 @@ def groups(ours, peers):
 
 
 def run(group):
-    """Answers what went wrong."""
+    """Returns the errors."""
     name, servers, sentinels, coordinated, more = group
     with tempfile.TemporaryDirectory() as directory:
         group = None
@@ -426,7 +426,7 @@ def run(group):
 
 
 def measure(name, servers, sentinels, runs):
-    """How long nobody can write after a primary was killed, as a client sees it that asks Sentinels; in seconds."""
+    """Returns the seconds without writes after a primary was killed, for a client that asks Sentinels."""
     times = []
     with tempfile.TemporaryDirectory() as directory:
         group = Group(directory, servers, sentinels, monitor=MEASURED, hurries=False)
@@ -435,7 +435,7 @@ def measure(name, servers, sentinels, runs):
             for _ in range(runs):
                 until("all is well", lambda: (port := group.primary()) and group.settled(port))
                 old = group.primary()
-                # The next one is not put off because of the last one.
+                # The next failover is not delayed because of the last one.
                 time.sleep(11)
                 group.at(old).kill()
                 began = time.monotonic()
@@ -451,7 +451,7 @@ def measure(name, servers, sentinels, runs):
 
 
 def writes(group, old):
-    """Whether the primary that a Sentinel names takes a write, and is another one."""
+    """Returns whether the primary that a Sentinel names accepts a write, and is another one."""
     for sentinel in group.present():
         try:
             port = int(sentinel("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "group")[1])

@@ -198,7 +198,7 @@ class Server:
             return "closed"
 
     def say(self, line):
-        """Sends a line; what all clients got until the first has an answer, or a moment later if it has none."""
+        """Sends a line; returns the messages to all clients until the sender's reply, or until a moment later if it has none."""
         client = self.client(line[0])
         try:
             client.send(self.words(line[2:].strip()))
@@ -207,7 +207,7 @@ class Server:
         return self.heard(line[0])
 
     def heard(self, until_by=None):
-        """What each client has been told since it was asked for last."""
+        """Returns the messages to each client since the last call."""
         heard = []
         for name in sorted(self.clients, key=lambda name: (name != until_by, name)):
             seconds = SOON if name == until_by else 0.002
@@ -225,7 +225,7 @@ class Server:
         return sorted(((name, comparable(told, names)) for name, told in heard), key=of_whom)
 
     def fields(self, client, names):
-        """Asked for by a client of their own, whose name no dialogue uses."""
+        """Reads fields over a separate client, whose name no dialogue uses."""
         asker = self.client("?")
         asker.send(["CLIENT", "LIST", "ID", client.id])
         listed = str(asker.receive(SILENCE)).split()
@@ -296,7 +296,7 @@ def of_whom(pair):
 
 
 def comparable(reply, names):
-    """Without what is each server's own: the IDs of clients, versions."""
+    """Removes texts that differ between servers: IDs of clients, versions."""
     if isinstance(reply, list):
         if "b'server'" in reply:
             return "hello"
@@ -305,7 +305,7 @@ def comparable(reply, names):
 
 
 def compare(title, server, peer, lines):
-    """1 if the replies differ every time: what is answered at once depends on how busy the machine is, too."""
+    """Returns 1 if the replies differ every time: a busy machine changes which replies arrive at once."""
     for _ in range(ATTEMPTS):
         server.begin()
         peer.begin()
@@ -361,7 +361,7 @@ def random_dialogue(rng):
 
 
 def compare_random(server, peer, count, seed):
-    """Each client's replies and messages are compared after every line; who is not answered at once is looked at again later."""
+    """Compares each client's replies and messages after every line; a client without a prompt reply is checked again later."""
     differences = 0
     for one in range(seed, seed + count):
         lines = random_dialogue(random.Random(one))
@@ -399,7 +399,7 @@ def first_unlike(server, peer, lines):
 
 # ---- filters of CLIENT LIST and CLIENT KILL --------------------------------------------------------------------------
 
-# Clients that differ in what filters look at.
+# Clients that differ in the fields of filters.
 CAST = {
     "a": ["CLIENT SETNAME a"],
     "b": ["CLIENT SETNAME b", "SELECT 3", "CLIENT SETINFO LIB-NAME jedis"],
@@ -472,7 +472,7 @@ def listed(reply):
 
 
 def knows_filters(peer):
-    """Valkey before 9 has but a few of them."""
+    """Returns whether the server knows the filters: Valkey before 9 has only a few of them."""
     peer.begin()
     return not str(peer.step("x: CLIENT LIST NOT-NAME nobody")).startswith("-")
 

@@ -140,7 +140,7 @@ class Fleet:
         return jobs[0] if jobs else None
 
     def ended(self, node, name, seconds=40):
-        """How a node says that a job has ended."""
+        """Waits until a job has ended; returns a node's entry of it."""
         end = time.time() + seconds
         while time.time() < end:
             found = [job for job in pairs(node("CLUSTER", "GETSLOTMIGRATIONS")) if job[b"name"] == name]
@@ -164,7 +164,7 @@ class Fleet:
         return True
 
     def differences(self, *nodes):
-        """The first keys that two nodes do not have alike."""
+        """Returns the first keys that differ between two nodes."""
         found = []
         for db in (0, 1):
             clients = [Client(node.port) for node in nodes]
@@ -196,7 +196,7 @@ class Fleet:
                 return self.complain(f"{self.kind(node)}: {key} is {found}, not {value}")
 
     def check_replica(self, node):
-        """The replica has what its primary has."""
+        """Checks that the replica has the same data as its primary."""
         replica = self.replicas[self.primaries.index(node)]
         self.writer.rest(True)
         if not self.expect(f"{self.kind(replica)} differs from {self.kind(node)}",
@@ -209,7 +209,7 @@ class Fleet:
                         lambda: all(job[b"state"] in ENDED for job in pairs(replica("CLUSTER", "GETSLOTMIGRATIONS"))))
 
     def check_writes(self):
-        """Each counter is what was told last, or more that is on its way to be told."""
+        """Checks that each counter has its last reply's value, or more for a write without a reply yet."""
         told = dict(self.writer.told)
         for key, value in told.items():
             found = self.writer_ask(("GET", key))
@@ -254,7 +254,7 @@ def crc16(data):
 
 
 def moves(fleet):
-    """Each kind to each kind: all is there, once."""
+    """Moves slots from each kind of server to each kind: every key is there, once."""
     a, b, c, d = fleet.primaries
     fleet.is_moving = True
     for source, target in ((c, d), (d, c), (a, c), (c, b), (b, d), (d, a)):
@@ -287,7 +287,7 @@ def ranges(node):
 
 
 def in_the_middle(fleet, source, target):
-    """A migration that does not get to its pause, with what there was before it."""
+    """Starts a migration that does not reach its pause; returns it with the data before it."""
     slots = fleet.owned(source)
     values = fleet.fill(source, slots, target)
     source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 1)
@@ -297,7 +297,7 @@ def in_the_middle(fleet, source, target):
 
 
 def check_failed(fleet, source, target, slots, values, name, state=b"failed"):
-    """All is where it was, and nothing where it was to go."""
+    """Checks that the source has all keys, and the target none."""
     source("DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", 0)
     for node, expected in ((source, state), (target, b"failed")):
         found = fleet.ended(node, name)
@@ -318,7 +318,7 @@ def info(node, field):
 
 
 def accounted(fleet):
-    """INFO and MEMORY STATS say what the connections of a migration hold and have moved, at both ends."""
+    """INFO and MEMORY STATS report the buffers and the traffic of a migration's connections, at both ends."""
     for source, target in mixed(fleet):
         moved = [info(node, b"total_net_cluster_slot_%s_bytes" % way) for node, way in ((source, b"export"), (target, b"import"))]
         slots, values, name = in_the_middle(fleet, source, target)
@@ -344,7 +344,7 @@ def mixed(fleet):
 
 
 def hidden(fleet):
-    """Keys that come are not seen, and are there afterwards."""
+    """Keys of an import are hidden, and are visible afterwards."""
     for source, target in mixed(fleet):
         client = Client(target.port)
         before = {int(client("DBSIZE")[1:]), len(client("KEYS", "*"))}
@@ -372,7 +372,7 @@ def hidden(fleet):
 
 
 def read_at_replicas(fleet):
-    """A replica that hears nothing from the bus sends readers on before it loses a key, and serves a slot that comes back."""
+    """A replica without the bus redirects readers before it loses a key, and serves a slot that is moved back."""
     _, _, source, target = fleet.primaries
     replica = fleet.replicas[2]
     reader = Client(replica.port)
@@ -421,7 +421,7 @@ def cut(fleet):
 
 
 def flushed(fleet):
-    """FLUSHDB at the target: the source goes on with all it has."""
+    """FLUSHDB at the target: the source continues with all its keys."""
     for source, target in mixed(fleet):
         slots, values, name = in_the_middle(fleet, source, target)
         fleet.writer.rest(True)
@@ -432,7 +432,7 @@ def flushed(fleet):
 
 
 def killed(fleet):
-    """Either end is killed and comes back."""
+    """Either end is killed and started again."""
     for source, target in mixed(fleet)[:2]:
         slots, values, name = in_the_middle(fleet, source, target)
         fleet.writer.rest(True)
@@ -466,7 +466,7 @@ def killed(fleet):
 
 
 def words(fleet):
-    """What is refused is refused in the same words, and jobs are listed in the same form."""
+    """Refusals have the same words, and jobs are listed in the same form."""
     real, _, ours, _ = fleet.primaries
     known, own = fleet.ids[fleet.primaries[1]], {real: fleet.ids[real], ours: fleet.ids[ours]}
     name = "a" * 40

@@ -1,4 +1,4 @@
-"""storm_parts - what storms.py is made of: servers with a clock and a disk of their own, links that spoil snapshots, clients."""
+"""storm_parts - parts of storms.py: servers with a clock and a disk of their own, links that spoil snapshots, clients."""
 import contextlib
 import mmap
 import os
@@ -21,7 +21,7 @@ MOST_MEMORY = 700 << 20
 
 
 class Link(Proxy):
-    """One way from a replica to its primary, which may spoil the next snapshot."""
+    """A connection from a replica to its primary, which may spoil the next snapshot."""
 
     HEAD = re.compile(rb"(?:FULLRESYNC|ENDOFF).*?\$(EOF:.{40}|[0-9]+)\r\n", re.DOTALL)
 
@@ -36,7 +36,7 @@ class Link(Proxy):
         if source not in self.sent:
             head = self.heads.get(source, b"") + data
             match = self.HEAD.search(head)
-            # Without a snapshot it is of no interest.
+            # Beyond this length the stream has no snapshot, and its head is dropped.
             self.heads[source] = b"" if len(head) > 1 << 16 and not match else head
             if not match:
                 return data
@@ -89,7 +89,7 @@ class Node(Server):
 
     @contextlib.contextmanager
     def excused(self):
-        """Meanwhile, and for a moment after it, nobody expects a reply."""
+        """During the block, and for a moment after it, no client expects a reply."""
         excuse = [time.monotonic(), float("inf")]
         self.excuses.append(excuse)
         try:
@@ -124,7 +124,7 @@ class Node(Server):
 
 
 class Gate:
-    """Threads pass it once a step; closed, it waits for those that have."""
+    """A gate that threads pass once a step; closing it waits until they are outside."""
 
     def __init__(self):
         self.changed, self.inside, self.is_open = threading.Condition(), 0, True
@@ -156,7 +156,7 @@ class Gate:
 
 
 class Acknowledged:
-    """Values that clients were told of: by whatever reply, with all replicas, with the primary's disk."""
+    """Values that clients have received: with any reply, with all replicas, with the primary's disk."""
 
     def __init__(self):
         self.lock, self.epoch, self.told, self.count = threading.Lock(), 0, {}, 0
@@ -170,7 +170,7 @@ class Acknowledged:
                 self.told[way, key] = max(value, self.told.get((way, key), 0))
 
     def forget(self, *ways, and_then=lambda: None):
-        """Forgets all, or what was told in these ways; what is under way is not remembered. Returns what was told before."""
+        """Forgets all values, or those received in these ways; pending ones are not recorded. Returns the earlier values."""
         with self.lock:
             self.epoch += 1
             and_then()
@@ -227,7 +227,7 @@ class Writer(Repeated):
         batch = []
         for _ in range(self.rng.choice([1, 1, 20])):
             batch += fields_that_expire(self.rng) if self.rng.random() < 0.02 else commands(self.rng)
-        # The storm itself flushes everything: it knows what is lost by that.
+        # The storm itself flushes everything, because it knows the loss.
         batch = [words for words in batch if words != ["FLUSHALL"]]
         client.socket.sendall(b"".join(map(request, batch)))
         for _ in batch:
@@ -236,7 +236,7 @@ class Writer(Repeated):
 
 
 class AckWriter(Repeated):
-    """Writes its own keys, and remembers what it was told of them."""
+    """Writes its own keys, and records the replies."""
 
     def __init__(self, storm, number, seed):
         super().__init__(storm)
@@ -262,7 +262,7 @@ class AckWriter(Repeated):
 
 
 class Watcher(Repeated):
-    """Looks at whether one of our servers lives, and how much memory it takes."""
+    """Checks that one of our servers runs, and its use of memory."""
 
     def __init__(self, storm, node, word):
         super().__init__(storm)
@@ -292,7 +292,7 @@ class Watcher(Repeated):
 
 
 class Clockwork(threading.Thread):
-    """Knows how long threads of this process had to wait for their turn."""
+    """Measures how long threads of this process wait for a processor."""
 
     def __init__(self):
         super().__init__(daemon=True)

@@ -77,7 +77,7 @@ class Storm:
     def name(self, node):
         return f"{'C' if node.is_ours else 'V'}{self.nodes.index(node)}"
 
-    # ---- what is asked ----
+    # ---- commands ----
 
     def ask(self, node, *words):
         """A server whose process is stopped, or which has ended, is not asked."""
@@ -114,7 +114,7 @@ class Storm:
     # ---- primaries and replicas ----
 
     def follow_all(self, chain=False):
-        """All follow the primary, or each the one before it."""
+        """Makes all servers follow the primary, or each the one before it."""
         before = self.primary
         for node in self.nodes:
             if node is not self.primary:
@@ -128,7 +128,7 @@ class Storm:
         self.ask(node, "REPLICAOF", "127.0.0.1", self.links[node, parent].port)
 
     def lead(self, node, way):
-        """It leads from now on, and has what was acknowledged in this way."""
+        """Makes a node the primary, and checks the writes that were acknowledged in this way."""
         def set_primary():
             self.primary = node
 
@@ -167,7 +167,7 @@ class Storm:
         self.rest()
 
     def has_lost_a_valkey(self):
-        """Whether one has ended within a second; it does so over a broken snapshot, also while it is asked."""
+        """Returns whether a Valkey ends within a second, as a broken snapshot makes it do, also during a command."""
         end = time.monotonic() + 1
         while time.monotonic() < end:
             if any(node.process.poll() is not None for node in self.nodes if not node.is_ours):
@@ -180,7 +180,7 @@ class Storm:
             if node.process.poll() is not None:
                 if node.is_ours:
                     raise Failed(f"{self.name(node)} has ended with {node.process.returncode}")
-                # A Valkey ends over a broken snapshot, and leaves it where it would load it from.
+                # A Valkey ends over a broken snapshot, and leaves it in the file that it would load.
                 self.tell(f"{self.name(node)} has ended and comes back with nothing")
                 shutil.rmtree(node.folder)
                 os.mkdir(node.folder)
@@ -250,7 +250,7 @@ class Storm:
             process.wait()
 
 
-# ---- what happens --------------------------------------------------------------------------------------------------------
+# ---- events --------------------------------------------------------------------------------------------------------------
 
 def seconds(chance, most):
     return 0.05 + chance * chance * most
@@ -346,7 +346,7 @@ def promote(storm, which, how, _):
 
 
 def succeed(storm, which, how, _):
-    """A primary is killed, and a replica takes over. The old one comes back as its replica."""
+    """A primary is killed, and a replica takes over. The old primary returns as its replica."""
     old = storm.primary
     with old.excused():
         old.pause()
@@ -377,7 +377,7 @@ def flush_all(storm, _, how, __):
 
 
 def reload(storm, which, *_):
-    """Not of a Valkey that follows: it loses writes that reach it while it loads."""
+    """Reloads a server, except a Valkey that follows: it loses writes that reach it while it loads."""
     node = storm.any_node(which)
     if not node.is_ours and node is not storm.primary:
         return
@@ -399,7 +399,7 @@ def switch_log(storm, which, *_):
 
 
 def come_back(storm, node):
-    """What is on its disk is there again; a replica follows as before."""
+    """Starts a node again: the data of its disk is there, and a replica follows as before."""
     if node is storm.primary:
         told = storm.acknowledged.forget()
         node.start()
@@ -431,7 +431,7 @@ def restart(storm, which, *_):
 
 
 def flood(storm, *_):
-    """More than the replicas may take."""
+    """Writes more than the replicas' buffers may hold."""
     command = [os.path.join(storm.peers, BENCHMARK), "-p", storm.primary.port, "-n", 60_000, "-c", 20, "-P", 16, "-d", 700, "-r", 3000, "-t", "set,incr"]
     storm.floods.append(subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
 
@@ -442,7 +442,7 @@ def large_values(storm, _, how, how_many):
 
 
 def detach(storm, which, how, how_long):
-    """It leads by itself for a moment, has data of its own, and follows again."""
+    """A replica leads by itself for a moment, has data of its own, and follows again."""
     node = storm.any_replica(which)
     storm.ask(node, "REPLICAOF", "NO", "ONE")
     if how < 0.5:
@@ -451,7 +451,7 @@ def detach(storm, which, how, how_long):
 
 
 def follow_another(storm, which, whom, _):
-    """A replica of a replica, or of the primary again."""
+    """Makes a node a replica of a replica, or of the primary again."""
     node = storm.any_replica(which)
     others = [other for other in storm.nodes if other is storm.primary or other is not node and storm.parents[other] is storm.primary]
     if node in storm.parents.values():
@@ -460,7 +460,7 @@ def follow_another(storm, which, whom, _):
     storm.follow(node, others[int(whom * len(others))])
 
 
-# How often each is drawn, and what it does with three numbers between 0 and 1.
+# Weight of each event, and its action with three numbers between 0 and 1.
 DISTURBANCES = {
     "cut link": (4, cut_link), "pause process": (3, pause_process), "pause clients": (2, pause_clients), "slow disk": (3, slow_disk), "clock": (3, set_clock),
     "full sync": (2, full_sync), "spoil snapshot": (4, spoil_snapshot), "slow snapshot": (2, slow_snapshot), "promote": (3, promote), "succeed": (2, succeed),
@@ -470,7 +470,7 @@ DISTURBANCES = {
 
 
 def run_storm(args, shim, seed):
-    """Whether it went well; what has failed is printed with all that happened before it."""
+    """Returns whether the storm succeeded; a failure is printed with all steps before it."""
     scratch = tempfile.mkdtemp(prefix="storm-")
     storm = None
     try:

@@ -68,7 +68,7 @@ def has_two_channels(primary):
 
 
 def partial(primary):
-    """A Redis, and who serves one, begins the stream by itself."""
+    """Returns the number of partial synchronizations; a Redis, and a server whose replica is a Redis, begins the stream by itself."""
     return primary.info("stats")["sync_partial_ok"]
 
 
@@ -102,7 +102,7 @@ def dual_channel(primary, replica):
 
 
 def lost_channel(primary, replica):
-    """Without its stream a snapshot is of no use, and the next try succeeds."""
+    """A snapshot without its stream is dropped, and the next attempt succeeds."""
     for server in primary, replica:
         use_two_channels(server, "yes")
     fill(primary)
@@ -129,7 +129,7 @@ def beside(primary, replica):
     replica("SET", "own", "x")
 
     def sync_again():
-        """A replica that comes back before the writes are there needs no snapshot: then it is cut once more."""
+        """A replica that returns before the writes needs no snapshot: then its link is cut once more."""
         fulls = lambda: primary.info("stats")["sync_full"]
         before = fulls()
         while fulls() == before:
@@ -214,7 +214,7 @@ def main():
         for pair in pairs:
             names = ["cinnabar" if server == binary else os.path.relpath(server, folder).replace("/bin/", " ") for server in pair]
             label = f"{case.__name__}: {names[0]} -> {names[1]}"
-            # The replica is ours where its own behaviour is what is looked at.
+            # The replica is ours if the test checks the replica's behaviour.
             if args.only not in label or case is beside and pair[1] != binary:
                 continue
             failed += not passes(label, lambda scratch: run(case, pair, scratch) or "as it should be")

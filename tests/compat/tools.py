@@ -98,7 +98,7 @@ def compare_some(work, done, tools, path):
 
 
 def compared(case, programs, server, folder):
-    """How the two programs differ, empty where they do not."""
+    """Returns the differences of the two programs, empty if there are none."""
     for _ in range(ATTEMPTS):
         texts = [told(case, os.path.abspath(path), server, folder) for path in programs]
         if texts[0] == texts[1]:
@@ -161,7 +161,7 @@ class Server:
 
 
 def told(case, path, server, folder):
-    """All that the program says, as text that can be compared."""
+    """Returns the program's output, as text that can be compared."""
     server.call("FLUSHALL")
     server.call("CONFIG", "RESETSTAT")
     for command in case.setup:

@@ -1,4 +1,4 @@
-"""The cases of tools.py: what is run, and on which keys.
+"""The cases of tools.py: command lines, and their keys.
 
 Left out, because cinnabar-cli does better there: numbers that are none (an error, not 0), the password in VALKEYCLI_AUTH,
 --type, `(null)` for no arguments in help, attributes and big numbers, why --pipe ends when the server hangs up, reports as
@@ -27,7 +27,7 @@ EVERY_TYPE = [
     ("SET", "with deadline", "v", "EX", "1000"),
 ]
 MANY = [("SET", "many:%d" % number, "v" * (number % 50)) for number in range(300)] + EVERY_TYPE
-# Keys that everybody prints alike.
+# Keys that all programs print alike.
 PRINTABLE = [command for command in EVERY_TYPE if isinstance(command[1], str)]
 # Lengths by which redis-cli counts names, and one more or less.
 LONG_NAMES = [("SET", "k" * length, "v") for length in (1, 31, 32, 33, 60)]
@@ -102,7 +102,7 @@ class Case:
     view: Callable = str
 
     def waits(self):
-        """About how many seconds go by while nobody computes."""
+        """Returns about how many seconds the case waits without computing."""
         return len(self.keys or []) + 2 * self.seconds + (1 if self.keys is not None else 0)
 
 
@@ -424,7 +424,7 @@ def pipes(at, _):
 
 
 def feeds(at, folder):
-    """What a primary sends: its data set, and then its commands."""
+    """Cases of a primary's stream: its data set, and then its commands."""
     quick = [("CONFIG", "SET", "repl-diskless-sync-delay", "0"), *EVERY_TYPE]
     by_file = [*quick, ("CONFIG", "SET", "repl-diskless-sync", "no")]
     back = [("CONFIG", "SET", "repl-diskless-sync", "yes")]
@@ -443,17 +443,17 @@ def feeds(at, folder):
 
 
 def without_snapshot(text):
-    """But for the format's name."""
+    """Removes a snapshot except for its format's name."""
     return text[:5] + text[text.rindex("\n-- standard error"):]
 
 
 def without_select(text):
-    """valkey-cli takes the first command for an answer to its own."""
+    """Removes the first command, which valkey-cli takes for an answer to its own."""
     return text.replace('"SELECT","0"\n', "")
 
 
 def changes(server):
-    """Once there is a replica, it is told of these, and its connection ends."""
+    """Runs these commands once there is a replica, and ends its connection."""
     until = time.monotonic() + 20
     while b"state=online" not in server.call("INFO", "replication") and time.monotonic() < until:
         time.sleep(0.05)
@@ -716,7 +716,7 @@ def benchmarks(at, folder):
     yield Case("benchmarks", ["-s", "/nonexistent", "-q", "-t", "get"], tool="benchmark")
 
 
-# ---- what is looked at -----------------------------------------------------------------------------------------------
+# ---- observations ----------------------------------------------------------------------------------------------------
 
 
 def nothing(_):
@@ -724,28 +724,28 @@ def nothing(_):
 
 
 def pause():
-    """Until the program has subscribed."""
+    """Waits until the program has subscribed."""
     time.sleep(0.5)
 
 
 def summary_sorted(text):
-    """The order in which valkey-cli lists types is that of a hash table of its own."""
+    """Sorts the summary: valkey-cli lists types in the order of a hash table."""
     head, mark, summary = text.partition("-------- Summary")
     return head + mark + "\n".join(sorted(summary.splitlines()))
 
 
 def lines_sorted(text):
-    """Types come in the order of a hash table; of keys of one size it is chance which is listed."""
+    """Sorts lines, because types have a hash table's order; removes listed keys, because of keys of one size a random one is listed."""
     return "\n".join(sorted(line for line in text.splitlines() if not re.match(r" *\d+ +\S+B .*\"", line)))
 
 
 def kinds_of_lines(text):
-    """Each line that differs from all before it, once. The terminal's echo of the key that ends it all comes anywhere."""
+    """Returns each different line once. The terminal's echo of the key that ends the program may be anywhere."""
     lines = text.replace("\r", "\n").replace("\x1b[0G\x1b[2K", "\n").splitlines()
     return "\n".join(dict.fromkeys(line.removeprefix("^C") for line in lines if line != "^C"))
 
 
 def benchmark_lines(text):
-    """Without the lines of progress, which are written over, and with one line for each kind of percentile."""
+    """Removes the lines of progress, which are overwritten, and keeps one line for each kind of percentile."""
     last = [" ".join(line.rpartition("\r")[2].split()) for line in text.split("\n")]
     return "\n".join(dict.fromkeys(line for line in last if line))

@@ -50,5 +50,5 @@ def sessions(case, at, folder):
 
 
 def first_line(text):
-    """Only valkey-cli goes on to name its --help."""
+    """Returns the first line: only valkey-cli adds its --help."""
     return "\n".join(line for line in text.splitlines() if "for more information" not in line)

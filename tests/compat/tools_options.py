@@ -18,7 +18,7 @@ LACKING = {"cli": set(), "benchmark": {"--fuzz", "--fuzz-mode", "--fuzz-loglevel
 
 
 def differences(tool, ours, theirs):
-    """A line for each option that is not the same for both programs, and the number of lines that were tried."""
+    """Returns a line for each option that differs between the programs, and the number of lines that were tried."""
     listed = [found for found in map(OPTION.match, run(theirs, "--help")[1].splitlines()) if found]
     values = {**VALUES, **(BENCHMARK_VALUES if tool == "benchmark" else {})}
     found, tried = [], 0

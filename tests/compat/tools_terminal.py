@@ -1,4 +1,4 @@
-"""Programs on a terminal: keys typed into them, and what the screen shows after each.
+"""Programs on a terminal: keys typed into them, and the screen after each.
 
 The screen understands what line editors and the tools send: ends of lines, the cursor moved, parts erased. Colors are
 kept, as what they are, in front of the characters that they are for.
@@ -14,9 +14,9 @@ import time
 
 WIDTH, HEIGHT = 240, 50
 PATIENCE = 3
-# Nothing more to be said for so long: the program waits for keys.
+# Without output for so long, the program waits for keys.
 QUIET = 0.15
-# But so long for the first of it: the machine may have other work.
+# Time for the first output: the machine may have other work.
 FIRST = 1.5
 
 
@@ -49,7 +49,7 @@ def on_terminal(command, environment, keys, call):
 
 
 def until_quiet(terminal):
-    """What comes before the program rests, and whether it has ended."""
+    """Returns the output until the program is quiet, and whether it has ended."""
     out, last = b"", time.monotonic()
     while time.monotonic() < last + PATIENCE:
         ready, _, _ = select.select([terminal], [], [], QUIET if out else FIRST)

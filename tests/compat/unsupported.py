@@ -1,4 +1,4 @@
-"""What the entries of the configuration say is unsupported: the directives in which the server may differ from real ones.
+"""Directives that the configuration's entries mark as unsupported: the server may differ from real ones in them.
 
 `UNSUPPORTED` has the names, aliases too, of those whose other values are not in force: {name: reason}. Standard library only.
 """
@@ -14,7 +14,7 @@ ALIAS = re.compile(r'\.alias\("([^"]+)"\)')
 
 
 def unsupported(with_shown=False):
-    """With those whose other values are taken and shown, and have no effect."""
+    """Returns the unsupported directives, including those whose other values are accepted and shown without effect."""
     found = {}
     for path in glob.glob(ENTRIES):
         with open(path) as file:
@@ -43,5 +43,5 @@ UNSUPPORTED = unsupported()
 
 
 def refusal(name):
-    """The answer to CONFIG SET."""
+    """Returns the answer to CONFIG SET."""
     return "CONFIG SET failed (possibly related to argument '%s') - %s" % (name, UNSUPPORTED[name])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""values - what two servers say of the same data: digests of every type of value, and the newest commands of streams.
+"""values - compares two servers with the same data: digests of every type of value, and the newest commands of streams.
 
     values.py --server target/release/cinnabar-server --valkey .../valkey-server [--redis .../redis-server]
 
@@ -96,8 +96,8 @@ NEWER = [
 
 
 def shape(command, reply):
-    """A reply without how long entries have been pending, which stands third in an entry that was claimed, and without the lag
-    of groups, which Valkey knows less often than Redis."""
+    """Returns a reply without the pending times of entries, which are third in a claimed entry, and without the lag of groups,
+    which Valkey reports less often than Redis."""
     if command == "XINFO GROUPS s":
         return [group[:group.index(b"lag")] for group in reply]
     if "CLAIM" in command.split() and isinstance(reply, list):

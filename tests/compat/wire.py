@@ -1,6 +1,6 @@
-"""What the compat tests share: requests as bytes, a client over one socket, a port that is free, a server.
+"""Parts that the compat tests share: requests as bytes, a client over one socket, a free port, a server.
 
-It is theirs alone, so that none needs a library; `clients.py` and `libraries.py` ask real ones.
+The tests need no client library because of them; `clients.py` and `libraries.py` use real ones.
 """
 import random
 import socket
@@ -11,7 +11,7 @@ PATIENCE = 30
 
 
 def request(words):
-    """A command as clients send it; words are bytes, or anything with a text."""
+    """Returns a command as clients send it; words are bytes, or values with a text."""
     words = [word if isinstance(word, bytes) else str(word).encode() for word in words]
     return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
 
@@ -21,7 +21,7 @@ given_ports = set()
 
 
 def free_port():
-    """A port that nothing listens to, none that was given before, and none of those that the system gives to clients."""
+    """Returns a port without a listener that was not returned before, and that the system does not give to clients."""
     while True:
         port = random.randrange(12_000, 32_000)
         if port in given_ports:
@@ -66,7 +66,7 @@ class Client:
 
 
 class AnyClient(Client):
-    """Speaks RESP3, too: maps come as lists with their sign before them."""
+    """Speaks RESP3, too: maps are lists with their sign before them."""
 
     def read(self):
         line = self.file.readline()[:-2]
@@ -81,7 +81,7 @@ class AnyClient(Client):
 
 
 class TextClient(Client):
-    """The same with texts in place of bytes, one character a byte."""
+    """A client with texts in place of bytes, one character a byte."""
 
     def text(self, text):
         return text.decode("latin-1")
@@ -91,7 +91,7 @@ class TextClient(Client):
 
 
 def start(binary, scratch, options=()):
-    """A server that saves nothing by itself, in this folder, and a client of it."""
+    """Starts a server that does not save by itself, in this folder; returns it and a client of it."""
     port = free_port()
     process = subprocess.Popen([binary, "--port", str(port), "--save", "", "--enable-debug-command", "yes", *options],
                                cwd=scratch, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Runs every command of the documentation's pages, and looks at what it prints.
+"""Runs every command of the documentation's pages, and checks its output.
 
 usage: pages.py --programs FOLDER --peers FOLDER [PAGE...]
 
-A page's blocks for a shell (```sh) run in their order, in one folder of the page's own. A block of `text` behind one is what
-that block prints, where `...` stands for anything: in a line for a part of it, alone for any lines. What needs a program that the
-machine of the tests does not have is marked ```sh,elsewhere: it is counted and told of. Pages of `ELSEWHERE` have tests of
-their own. A block without a language, also one that is indented, is not for a shell: what begins like a command there is
-an error.
+A page's blocks for a shell (```sh) run in their order, in one folder of the page's own. A block of `text` behind one is its
+output, where `...` stands for anything: in a line for a part of it, alone for any lines. Commands whose programs the machine of
+the tests does not have are marked ```sh,elsewhere: they are counted and reported. Pages of `ELSEWHERE` have tests of their own.
+A block without a language, also one that is indented, is not for a shell: a line that begins like a command there is an error.
 """
 import argparse, os, re, shutil, signal, subprocess, sys, tempfile
 
@@ -16,7 +15,7 @@ DOCS = os.path.join(HERE, "../../docs")
 sys.path.insert(0, os.path.join(HERE, "../compat"))
 from wire import free_port
 
-# Made from the entries, or about the inside.
+# Pages made from the entries, or about internals.
 NO_COMMANDS = ("reference/", "design/", "SUMMARY.md")
 ELSEWHERE = {"move.md": "tests/compat/move.py", "move-cluster.md": "tests/compat/move_cluster.py"}
 # Setup before a page begins. Valkey stands for Dragonfly, which is not on the machine.
@@ -41,7 +40,7 @@ def pages():
 
 
 def blocks(text):
-    """Language, lines and number of the first line of each block, those that are indented included."""
+    """Yields language, lines and number of the first line of each block, including indented ones."""
     lines, number = text.split("\n"), 0
     while number < len(lines):
         fence = re.fullmatch(r"```(\S*)", lines[number])
@@ -55,7 +54,7 @@ def blocks(text):
 
 
 def matches(expected, printed):
-    """Whether the lines are those, where `...` stands for anything."""
+    """Returns whether the lines match, where `...` stands for anything."""
     pattern = "\n".join(
         r"(?:.*\n?)*?" if line == "..." else ".*?".join(map(re.escape, line.split("..."))) for line in expected
     ).replace(r"(?:.*\n?)*?" + "\n", r"(?:.*\n)*?")
@@ -115,7 +114,7 @@ def end_what_is_left(folder):
                     with open(os.path.join(path, name)) as file:
                         os.kill(int(file.read()), signal.SIGKILL)
                 except (FileNotFoundError, ProcessLookupError, ValueError):
-                    pass  # It is ending by itself.
+                    pass  # The server is ending by itself.
 
 
 def main():

@@ -119,7 +119,7 @@ def look_at_units(root):
 
 
 def serve_as_the_unit_does(root):
-    """As `cinnabar`, with the packaged file, under somebody who waits for READY=1."""
+    """Serves as `cinnabar`, with the packaged file, under a supervisor that waits for READY=1."""
     port, path = free_port(), "/tmp/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(root.inside(path))
@@ -172,7 +172,7 @@ def use_other_names(root):
 
 
 def enter_as_a_container(root):
-    """The image's entry point and health check, which know nothing but the programs and the account."""
+    """Runs the image's entry point and health check, which depend only on the programs and the account."""
     for script in ("docker-entrypoint.sh", "healthcheck.sh"):
         shutil.copy(os.path.join(SOURCE, "packaging/container", script), root.inside("usr/local/bin"))
     data = root.inside("data")
@@ -293,7 +293,7 @@ def join_as_pods(root):
 
 
 def check_chart():
-    """The values keep to their schema, and the schema refuses what is wrong."""
+    """The values follow their schema, and the schema refuses wrong ones."""
     import jsonschema, yaml
 
     chart = os.path.join(SOURCE, "packaging/helm/cinnabar")
@@ -311,7 +311,7 @@ def check_chart():
 
 
 def render_chart():
-    """Helm's own engine renders the chart in every mode, and Kubernetes' schemas know all that comes out."""
+    """Helm's own engine renders the chart in every mode, and Kubernetes' schemas accept the result."""
     import helm_python, kubernetes_validate, yaml
 
     path = os.path.join(SOURCE, "packaging/helm/cinnabar")

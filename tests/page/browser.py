@@ -1,4 +1,4 @@
-"""A page in headless Chromium, and what the tests ask of it.
+"""A page in headless Chromium, and the functions by which tests use it.
 
 Chromium and its driver are the system's (Debian: chromium, chromium-driver).
 """
@@ -15,7 +15,7 @@ PATIENCE = 30
 
 
 def started(options, tries=3):
-    """On a busy machine Chromium now and then ends before it has begun."""
+    """Starts Chromium, again if it ends at once, as happens on a busy machine."""
     for left in reversed(range(tries)):
         try:
             return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
@@ -50,11 +50,11 @@ class Browser:
         return self.driver.execute_script(text, *arguments)
 
     def text(self, selector="main"):
-        """What is to be read there, whether it is in sight or not; nothing of what is hidden."""
+        """Returns the visible text of elements, also of those out of view."""
         return self.script("return [...document.querySelectorAll(arguments[0])].map((e) => e.innerText).join('\\n')", selector)
 
     def attribute(self, selector, name):
-        """Of the first element, in one step: views are drawn anew while they are looked at."""
+        """Returns an attribute of the first element, in one step: views are redrawn meanwhile."""
         return self.script("return document.querySelector(arguments[0]).getAttribute(arguments[1])", selector, name)
 
     def until(self, what, condition):
@@ -62,7 +62,7 @@ class Browser:
         while True:
             try:
                 value = condition()
-            except Exception as error:  # An element that is replaced during a look is looked at again.
+            except Exception as error:  # An element that is replaced during a check is checked again.
                 value = None
                 if "stale" not in str(error) and "no such element" not in str(error):
                     raise
@@ -83,7 +83,7 @@ class Browser:
         assert [link.get_attribute("href").split("#")[1] for link in current] == [name], name
 
     def button(self, text, within="main"):
-        """The button in sight that says this."""
+        """Returns the visible button with this text."""
         find = """return [...document.querySelectorAll(arguments[0] + ' button')].find((it) => it.offsetParent && it.innerText.trim() === arguments[1])"""
         return self.until(f"a button {text}", lambda: self.script(find, within, text))
 
@@ -95,27 +95,27 @@ class Browser:
         element.send_keys(text)
 
     def labelled(self, text, within="main"):
-        """The control in sight whose label says this."""
+        """Returns the visible control with this label."""
         find = """const labels = [...document.querySelectorAll(arguments[0] + ' label')];
                   const is = (label) => label.offsetParent && [...label.childNodes].some((node) => node.nodeType === 3 && node.data === arguments[1]);
                   return labels.find(is)?.querySelector('input, select, textarea')"""
         return self.until(f"a control {text}", lambda: self.script(find, within, text))
 
     def press(self, text, within="main"):
-        """Presses the button in sight that says this. What is replaced meanwhile is looked for again."""
+        """Presses the visible button with this text. A button that is replaced meanwhile is searched again."""
         def pressed():
             self.button(text, within).click()
             return True
         self.until(f"a button {text} to press", pressed)
 
     def complaints(self):
-        """What the browser's console has to say; refusals that a test brings about aside."""
+        """Returns the errors of the browser's console, except refusals that tests cause."""
         expected = ("502 (Bad Gateway)", "503 (Service Unavailable)", "422 (Unprocessable", "504 (Gateway", "401 (Unauthorized)", "ERR_CONNECTION_REFUSED")
         lines = [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
         return [line for line in lines if not any(word in line for word in expected)]
 
     def requests(self):
-        """What was asked for since the last time: address, and bytes that came."""
+        """Returns the requests since the last call: address, and bytes received."""
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         asked, came = {}, {}
         for event in events:

@@ -50,7 +50,7 @@ def fill(client):
 
 
 class Load(threading.Thread):
-    """Clients that ask and write, until it is told to stop."""
+    """Clients that read and write, until the load is stopped."""
 
     def __init__(self, port):
         super().__init__(daemon=True)
@@ -207,7 +207,7 @@ def memory(browser, client):
     number = int("".join(c for c in told.split("Done: ")[1].split(" keys")[0] if c.isdigit()))
     assert abs(number - keys) <= keys * 0.05, (number, keys)
     assert "300,000" in told or "300.0 k" in told, "the length of the biggest"
-    # A key that was found leads to what is in it, in its own database.
+    # A key that was found leads to its content, in its own database.
     browser.script("[...document.querySelectorAll('#view-memory a')].find((it) => it.textContent === 'scores').click()")
     browser.until_text("scores", "player-0")
     browser.view("memory")
@@ -230,7 +230,7 @@ def keys(browser, client):
     assert client("GET", "note").decode() == "sécond"
     browser.until("the value anew", lambda: browser.find("#view-keys textarea") != area)
     assert browser.find("#view-keys textarea").get_attribute("value") == "sécond"
-    # Others were faster.
+    # Other clients were faster.
     client("SET", "note", "other")
     browser.press("Save")
     browser.until_text("it was not saved", selector="#notice")
@@ -280,7 +280,7 @@ def keys(browser, client):
 
 
 def long_names(browser, client):
-    """Names that neither an answer nor a request may have a page of at once."""
+    """Names so long that neither a reply nor a request may hold a page of them at once."""
     client("SELECT", 3)
     for index in range(300):
         client("SET", f"long:{index}:" + "n" * 20_000, "v")
@@ -403,7 +403,7 @@ def console(browser, client):
 
 
 def reading_alone(admin):
-    """A user who may only read sees no way to write, and numbers though there is no client more."""
+    """A user who may only read sees no control for writes, and numbers although no further client is allowed."""
     browser = Browser()
     try:
         # As a user answers the browser's question for a name and a password.
@@ -420,7 +420,7 @@ def reading_alone(admin):
 
 
 def hardship(browser, client, port):
-    """No client more, and a script that does not end: numbers go on, and commands are refused in words."""
+    """At the limit of clients, and with an endless script, numbers are still updated, and commands are refused with a text."""
     browser.view("overview")
     others = [wire.Client(port) for _ in range(10)]
     client("CONFIG", "SET", "maxclients", 5)
@@ -439,7 +439,7 @@ def hardship(browser, client, port):
 
 
 def cluster(server, scratch):
-    """A node of a cluster of one draws it."""
+    """A node of a cluster of one node draws the cluster."""
     folder = os.path.join(scratch, "node")
     os.mkdir(folder)
     admin = wire.free_port()

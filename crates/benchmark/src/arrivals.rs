@@ -1,13 +1,13 @@
 //! When requests of an open loop are due: at even distances from the start, whatever the server does meanwhile.
 //!
-//! An open loop is load as independent users make it. They do not wait for one another's replies, so a server that
-//! stalls finds all those requests before its door that came during the stall, and each of them waited from the moment
-//! at which it was due. A loop that waits for replies sends fewer requests just when the server is slow, and so
-//! measures only what the server was ready for (coordinated omission).
+//! An open loop is load as independent users make it. They do not wait for one another's replies, so requests that are
+//! due during a stall of the server queue up, and each of them waits from the moment at which it was due. A loop that
+//! waits for replies sends fewer requests just when the server is slow, and so measures only the load that the server
+//! was ready for (coordinated omission).
 //!
-//! Here is no clock and no socket: moments come in as time since the start. Requests are numbered over all threads, and
-//! each thread takes every so-manieth of them. What is due and could not be sent is a range of numbers, so a backlog
-//! takes no memory, and the due moments are computed from the numbers, so that no error adds up.
+//! Here is no clock and no socket: moments are passed in as time since the start. Requests are numbered over all
+//! threads, and each thread takes every n-th of them. Requests that are due and could not be sent are a range of
+//! numbers, so a backlog takes no memory, and the due moments are computed from the numbers, so that no error adds up.
 
 use crate::options::Extent;
 use std::time::Duration;
@@ -19,12 +19,12 @@ pub struct Arrivals {
     rate: u64,
     next: u64,
     threads: u64,
-    /// The number of the first request that does not come any more.
+    /// Number of the first request that is not sent any more.
     end: u64,
 }
 
 impl Arrivals {
-    /// `thread` of `threads`; requests before the end of the warm-up come on top of the extent.
+    /// Returns the requests of `thread` of `threads`; those of the warm-up are added to the extent.
     pub fn new(rate: u64, (thread, threads): (usize, usize), warmup: Duration, extent: Extent) -> Arrivals {
         let before = count_within(rate, warmup);
         let end = match extent {
@@ -34,12 +34,12 @@ impl Arrivals {
         Arrivals { rate: rate.max(1), next: thread as u64, threads: threads.max(1) as u64, end }
     }
 
-    /// When the next request is due; None after the last.
+    /// Returns when the next request is due; None after the last.
     pub fn next_due(&self) -> Option<Duration> {
         (self.next < self.end).then(|| due(self.rate, self.next))
     }
 
-    /// Takes the next request if it is due `now`; answers since when it is.
+    /// Takes the next request if it is due `now`; returns the time since when it is.
     pub fn take(&mut self, now: Duration) -> Option<Duration> {
         let due = self.next_due().filter(|due| *due <= now)?;
         self.next = self.next.saturating_add(self.threads);
@@ -52,7 +52,7 @@ fn due(rate: u64, number: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Requests that are due before `end`.
+/// Returns the number of requests that are due before `end`.
 fn count_within(rate: u64, end: Duration) -> u64 {
     let count = u128::from(rate).saturating_mul(end.as_nanos()).div_ceil(1_000_000_000);
     u64::try_from(count).unwrap_or(u64::MAX)
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(taken(&mut arrivals, Duration::from_micros(999)), [] as [u128; 0]);
         assert_eq!(arrivals.next_due(), Some(Duration::from_millis(1)));
         assert_eq!(taken(&mut arrivals, Duration::from_millis(1)), [1000]);
-        // A thread that was held up gets them late, with the moments at which they were due.
+        // A stalled thread gets them late, with the moments at which they were due.
         assert_eq!(taken(&mut arrivals, SECOND), [2000, 3000, 4000]);
         assert_eq!((arrivals.next_due(), arrivals.take(SECOND)), (None, None));
     }

@@ -1,4 +1,4 @@
-//! What a connection sends at once: commands as bytes, with places for numbers that change.
+//! Bytes that a connection sends at once: encoded commands, with places for numbers that change.
 //!
 //! Commands are encoded once. Every `__rand_int__` is twelve bytes in them, and stays twelve bytes when digits take its
 //! place, so a batch is sent again by writing digits over the old ones:
@@ -28,7 +28,7 @@ const SHARED: [&[u8; DIGITS]; SHARED_PLACES] = [
     b"__rand_8th__",
     b"__rand_9th__",
 ];
-/// A place for what routes a command to a node of a cluster.
+/// Place for the tag that routes a command to a node of a cluster.
 const TAG: &[u8; 5] = b"{tag}";
 const DATA: &[u8] = b"__data__";
 
@@ -54,7 +54,7 @@ impl CommandSequence {
         }
     }
 
-    /// Adds a command as it goes over the wire.
+    /// Adds a command that is encoded already.
     pub fn push_bytes(&mut self, encoded: &[u8], ranged: bool) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(encoded);
@@ -66,22 +66,22 @@ impl CommandSequence {
         }
     }
 
-    /// Bytes that it takes to send.
+    /// Returns the number of bytes of one sequence.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether numbers are written into it.
+    /// Returns whether numbers are written into it.
     pub fn has_places(&self) -> bool {
         !self.slots.is_empty()
     }
 
-    /// Whether a tag routes it.
+    /// Returns whether a tag routes it.
     pub fn has_tags(&self) -> bool {
         !self.tags.is_empty()
     }
 
-    /// Commands in it.
+    /// Returns the number of its commands.
     pub fn commands(&self) -> usize {
         self.commands
     }
@@ -105,7 +105,7 @@ fn replace(text: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
     result
 }
 
-/// One of the things that a load consists of, and how often it is done beside the others.
+/// One of the operations of a load, with its frequency relative to the others.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub name: String,
@@ -113,11 +113,11 @@ pub struct Operation {
     pub sequence: CommandSequence,
 }
 
-/// What goes out at once: a sequence several times in a row, or operations as chance has them.
+/// Requests that are sent at once: a sequence several times in a row, or operations drawn at random.
 #[derive(Clone, Debug)]
 pub struct RequestBatch {
     bytes: Vec<u8>,
-    /// How many of the bytes are to be sent.
+    /// Number of the bytes that are to be sent.
     len: usize,
     content: Content,
 }
@@ -131,7 +131,7 @@ enum Content {
 #[derive(Clone, Debug)]
 struct Mix {
     sequences: Vec<CommandSequence>,
-    /// Of each operation, the sum of the weights up to and with its own.
+    /// For each operation, the sum of the weights up to and including its own.
     weights: Vec<u64>,
     rng: Rng,
     /// The operations in the batch, by their numbers.
@@ -139,7 +139,7 @@ struct Mix {
 }
 
 impl RequestBatch {
-    /// Room for `repetitions`; the seed decides which of several operations follow each other.
+    /// Returns a batch with room for `repetitions`; the seed decides the order of several operations.
     pub fn new(operations: &[Operation], repetitions: usize, seed: u64) -> Self {
         if let [only] = operations {
             let bytes = only.sequence.bytes.repeat(repetitions);
@@ -192,12 +192,12 @@ impl RequestBatch {
         }
     }
 
-    /// The batch as it goes over the wire.
+    /// Returns the batch as it is sent.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 
-    /// The operations of a mixed batch, in their order.
+    /// Returns the operations of a mixed batch, in their order.
     pub fn chosen(&self) -> Option<&[usize]> {
         match &self.content {
             Content::Repeated(_) => None,
@@ -215,7 +215,7 @@ impl Mix {
 }
 
 impl CommandSequence {
-    /// Writes new numbers into its places in `once`, which holds its bytes.
+    /// Writes new numbers into the places of `once`, the bytes of one sequence.
     fn fill(&self, once: &mut [u8], numbers: &mut Numbers) {
         let mut shared = [None; SHARED.len()];
         for (at, number) in &self.slots {
@@ -229,7 +229,7 @@ impl CommandSequence {
 }
 
 impl CommandSequence {
-    /// Writes the tag into its places in `once`, which holds its bytes.
+    /// Writes the tag into the places of `once`, the bytes of one sequence.
     fn route(&self, once: &mut [u8], tag: Tag) {
         for at in &self.tags {
             once[*at..*at + tag.len()].copy_from_slice(&tag);

@@ -1,5 +1,5 @@
 //! The tests that run when no command is given: the same commands, keys and names as valkey-benchmark's, so that
-//! figures can be compared and existing dashboards go on working.
+//! figures can be compared and existing dashboards still work.
 
 use crate::batch::{CommandSequence, Operation};
 use crate::known_commands::{KNOWN, arguments, tagged, words};
@@ -18,13 +18,13 @@ impl Case {
         Case { operations: vec![Operation { name: title.clone(), weight: 1, sequence }], title }
     }
 
-    /// Bytes that it takes to send the operations once.
+    /// Returns the number of bytes of all operations, sent once.
     pub fn size(&self) -> usize {
         self.operations.iter().map(|operation| operation.sequence.size()).sum()
     }
 }
 
-/// The tests that the options select, in their order.
+/// Returns the tests that the options select, in their order.
 pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     let wanted = |names: &[&str]| match &options.tests {
         Some(tests) => tests.iter().any(|test| names.contains(&test.as_str())),
@@ -61,13 +61,13 @@ pub fn cases(options: &Options, data: &[u8]) -> Vec<Case> {
     cases
 }
 
-/// The mix of `--workload`.
+/// Returns the mix of `--workload`.
 pub fn mixed(parts: &[workload::Part], options: &Options, data: &[u8]) -> Case {
     let operations = workload::operations(parts, data, options.range.is_some(), options.cluster);
     Case { title: workload::title(parts), operations }
 }
 
-/// What the test FCALL needs before it runs.
+/// Returns the command that loads the library for the test FCALL.
 pub fn library() -> Vec<Vec<u8>> {
     function_load(1, "keys, args")
 }
@@ -83,7 +83,7 @@ fn function_load(count: usize, parameters: &str) -> Vec<Vec<u8>> {
     command
 }
 
-/// The command of the command line: several are separated by `;`, a number before one repeats it.
+/// Returns the case of the command line's command: several are separated by `;`, a number before one repeats it.
 pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
     let mut sequence = CommandSequence::default();
     for command in options.command.split(|word| word == b";") {
@@ -99,7 +99,7 @@ pub fn given(options: &Options, title: String, data: &[u8]) -> Case {
     Case::of(title, sequence)
 }
 
-/// What a command of the user's is called: its words, without one that comes from standard input.
+/// Returns the title of a user's command: its words, without one that is read from standard input.
 pub fn title(command: &[Vec<u8>]) -> String {
     let words: Vec<_> = command.iter().map(|word| String::from_utf8_lossy(word)).collect();
     words.join(" ")

@@ -1,8 +1,8 @@
 //! `--cluster`: the nodes that are loaded, the slots of each, and tags that route a command to one of them.
 //!
 //! A connection is to one node. `{tag}` in a command's keys becomes three characters that hash to one of that node's
-//! slots, another at each batch, so that a node gets only what it serves. A node that redirects says whose slot it is
-//! now; the thread that was told keeps its own map, and sends there what comes next.
+//! slots, another at each batch, so that a node gets only keys that it serves. A redirection names the slot's new node;
+//! each thread keeps its own map, and sends later commands there.
 
 use fastrand::Rng;
 use resp::Value;
@@ -14,7 +14,7 @@ const SLOTS: usize = 16_384;
 /// Three characters between the braces of a key.
 pub type Tag = [u8; 3];
 
-/// Which nodes are loaded (`--rfr`).
+/// Selection of nodes that are loaded (`--rfr`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadFrom {
     #[default]
@@ -24,7 +24,7 @@ pub enum ReadFrom {
 }
 
 impl ReadFrom {
-    /// The word for such nodes in reports.
+    /// Returns the word for such nodes in reports.
     pub fn name(self) -> &'static str {
         match self {
             ReadFrom::Primaries => "primary",
@@ -42,7 +42,7 @@ pub struct Node {
     slots: Vec<u16>,
 }
 
-/// The nodes that are to be loaded, of a reply to CLUSTER SLOTS; the error is why there are none.
+/// Returns the nodes to load, of a reply to CLUSTER SLOTS; the error is why there are none.
 pub fn nodes(reply: Option<&Value>, asked: &Target, read_from: ReadFrom) -> Result<Vec<Node>, String> {
     let failed = format!("Failed to fetch cluster configuration from {asked}");
     let nodes = match reply {
@@ -61,7 +61,7 @@ pub fn nodes(reply: Option<&Value>, asked: &Target, read_from: ReadFrom) -> Resu
     if nodes.is_empty() { Err(failed) } else { Ok(nodes) }
 }
 
-/// The nodes of a reply to CLUSTER SLOTS, in the order in which it names them.
+/// Returns the nodes of a reply to CLUSTER SLOTS, in the order in which it names them.
 fn read(ranges: &[Value], asked: &Target) -> Vec<Node> {
     let mut nodes: Vec<Node> = Vec::new();
     for range in ranges {
@@ -86,7 +86,7 @@ fn member_of(member: &Value, asked: &Target) -> Option<(String, Target)> {
         Value::Bulk(text) if !text.is_empty() => Some(String::from_utf8_lossy(text).into_owned()),
         _ => None,
     };
-    // A node that does not know its own address is where it was asked.
+    // A node that does not know its own address has the one that was asked.
     let host = text(host).or_else(|| match asked {
         Target::Tcp { host, .. } => Some(host.clone()),
         Target::Unix(_) => None,
@@ -94,7 +94,7 @@ fn member_of(member: &Value, asked: &Target) -> Option<(String, Target)> {
     Some((text(id).unwrap_or_default(), Target::Tcp { host, port: u16::try_from(*port).ok()? }))
 }
 
-/// The lines that list the nodes.
+/// Returns the lines that list the nodes.
 pub fn listing(nodes: &[Node], read_from: ReadFrom) -> String {
     let mut text = format!("Cluster has {} {} nodes:\n\n", nodes.len(), read_from.name());
     for (number, Node { target, is_primary, id, .. }) in nodes.iter().enumerate() {
@@ -104,7 +104,7 @@ pub fn listing(nodes: &[Node], read_from: ReadFrom) -> String {
     text + "\n"
 }
 
-/// The slots of each node, as one thread knows them.
+/// Slots of each node, as one thread knows them.
 #[derive(Clone, Debug)]
 pub struct SlotMap {
     targets: Vec<Target>,
@@ -121,7 +121,7 @@ impl SlotMap {
         }
     }
 
-    /// A tag for one of the node's slots; None when it has no slot any more.
+    /// Returns a tag for one of the node's slots; None when it has no slot any more.
     pub fn draw(&mut self, node: usize) -> Option<Tag> {
         let slot = *self.rng.choice(self.slots.get(node)?)?;
         tags().get(usize::from(slot)).copied()
@@ -131,8 +131,7 @@ impl SlotMap {
         self.slots.get(node).is_some_and(|slots| !slots.is_empty())
     }
 
-    /// Takes note of what a node says of a slot that it does not serve. A slot that is on its way (ASK) has its owner
-    /// still.
+    /// Records a redirection by a node that does not serve a slot. A slot that is moving (ASK) still has its owner.
     pub fn redirected(&mut self, node: usize, text: &str) {
         let mut words = text.split(' ');
         if words.next() != Some("MOVED") {
@@ -157,12 +156,12 @@ impl SlotMap {
     }
 }
 
-/// A tag for each slot.
+/// Returns a tag for each slot.
 fn tags() -> &'static [Tag] {
     static TAGS: OnceLock<Vec<Tag>> = OnceLock::new();
     TAGS.get_or_init(|| {
         let (mut tags, mut missing) = (vec![[0; 3]; SLOTS], SLOTS);
-        // Letters and digits; more characters where those do not meet every slot.
+        // Letters and digits; more characters if those do not yield every slot.
         let characters = || (b'0'..=b'9').chain(b'A'..=b'Z').chain(b'a'..=b'z').chain([b'-', b'_', b'.', b'+', b'~']);
         for tag in characters().flat_map(|a| characters().flat_map(move |b| characters().map(move |c| [a, b, c]))) {
             let place = &mut tags[usize::from(slot_of(&tag))];
@@ -178,7 +177,7 @@ fn tags() -> &'static [Tag] {
     })
 }
 
-/// CRC-16/XMODEM of the bytes, below the number of slots.
+/// Returns the slot of the bytes: CRC-16/XMODEM modulo the number of slots.
 fn slot_of(bytes: &[u8]) -> u16 {
     let step = |crc: u16, _| if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
     let crc = bytes.iter().fold(0, |crc, byte| (0..8).fold(crc ^ u16::from(*byte) << 8, step));
@@ -232,7 +231,7 @@ mod tests {
         map.redirected(0, "ASK 1 h:2");
         map.redirected(0, "MOVED 2 h:2");
         assert_eq!(map.slots, [vec![1], vec![3, 2]]);
-        // No connection is to that one.
+        // No connection is to that node.
         map.redirected(0, "MOVED 1 other:7");
         assert_eq!(map.slots, [vec![], vec![3, 2]]);
         assert_eq!(map.draw(0), None);

@@ -1,9 +1,9 @@
-//! Which options do not go together, and why: nothing that was asked for is left undone in silence.
+//! Options that exclude each other, and why: no option is ignored in silence.
 
 use crate::cases::Case;
 use crate::options::Options;
 
-/// What is wrong with the options by themselves.
+/// Checks the options by themselves; the error is a text for the user.
 pub fn check(options: &Options) -> Result<(), String> {
     let given = Given::of(options);
     for Exclusive { is_given, name, others } in exclusives(options, &given) {
@@ -23,7 +23,7 @@ pub fn check(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// An option, whether it was given, and which others it does not go with.
+/// An option, whether it was given, and the options that it excludes.
 struct Exclusive {
     is_given: bool,
     name: &'static str,
@@ -90,7 +90,7 @@ impl Given {
     }
 }
 
-/// What is wrong with the options once it is known what is sent.
+/// Checks the options together with the cases.
 pub fn check_cases(options: &Options, cases: &[Case]) -> Result<(), String> {
     let sequences = || cases.iter().flat_map(|case| case.operations.iter().map(|operation| &operation.sequence));
     if options.open_rate.is_some() && sequences().any(|sequence| sequence.commands() > 1) {

@@ -19,11 +19,11 @@ use resp::Value;
 use resp::json::{decimal, object, text};
 use std::process::ExitCode;
 
-/// The status where the throughput's ratio is below `--min-ratio`; 1 is that of what could not be measured.
+/// Status when the throughput's ratio is below `--min-ratio`; 1 means that nothing could be measured.
 const BELOW: u8 = 2;
 const ROUNDS: usize = 3;
 
-/// What is told of latencies: a name, and the percentile.
+/// Percentiles of latencies that are reported, with their names.
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
@@ -34,13 +34,13 @@ struct Side {
 }
 
 impl Side {
-    /// The middle of its rounds.
+    /// Returns the median of its rounds.
     fn rate(&self) -> f64 {
         median(&self.rates)
     }
 }
 
-/// A case as both servers did it.
+/// A case measured on both servers.
 struct Compared<'c> {
     case: &'c Case,
     sides: [Side; 2],
@@ -52,7 +52,7 @@ impl Compared<'_> {
     }
 }
 
-/// Runs all cases against both servers, and reports. The status tells whether each ratio is what was asked for.
+/// Runs all cases against both servers, and reports. The status tells whether each ratio reaches the required one.
 pub fn run(options: &Options, cases: &[Case], seed: u64) -> Result<ExitCode, String> {
     let Some(other) = &options.compare else { return Ok(ExitCode::FAILURE) };
     let both = [options.clone(), options.against(other)];
@@ -75,7 +75,7 @@ pub fn run(options: &Options, cases: &[Case], seed: u64) -> Result<ExitCode, Str
         crate::show(&report(options, &compared, &names))?;
     }
     let least = options.ratio_min.unwrap_or(0.0);
-    // What is no number is not enough.
+    // A ratio that is no number does not reach the required one.
     let is_enough = compared.iter().all(|one| one.ratio() >= least);
     Ok(if is_enough { ExitCode::SUCCESS } else { ExitCode::from(BELOW) })
 }
@@ -89,7 +89,7 @@ fn compare<'c>(both: &[Options; 2], names: &[String; 2], case: &'c Case, seed: u
     for round in 0..both[0].rounds.unwrap_or(ROUNDS) {
         for turn in order(round) {
             let label = format!("{} at {}, round {}", case.title, names[turn], round + 1);
-            // The same numbers for both.
+            // Both servers get the same numbers.
             let measured = measured_run::run(&both[turn], case, seed.wrapping_add(round as u64), &label)?;
             sides[turn].rates.push(measured.rate());
             sides[turn].all.add(&measured)?;
@@ -112,8 +112,8 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The figures of both: what they are called, and their values; the first is the throughput, the last are those of a
-/// mix's parts.
+/// Returns the figures of both servers, with their names; the first is the throughput, the last are those of a mix's
+/// parts.
 fn figures(case: &Case, sides: &[Side; 2]) -> Vec<(String, [f64; 2])> {
     let of = |figure: &dyn Fn(&Side) -> f64| [figure(&sides[0]), figure(&sides[1])];
     let mut figures = vec![("requests per second".to_owned(), of(&Side::rate))];
@@ -132,7 +132,7 @@ fn figures(case: &Case, sides: &[Side; 2]) -> Vec<(String, [f64; 2])> {
     figures
 }
 
-/// A column holds an address.
+/// Returns the width of a column that holds an address.
 fn width(names: &[String; 2]) -> usize {
     names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max(14)
 }

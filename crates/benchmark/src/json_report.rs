@@ -1,4 +1,4 @@
-//! What came of runs as one JSON document.
+//! Results of runs as one JSON document.
 
 use crate::cases::Case;
 use crate::comparison::PERCENTILES;
@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use resp::Value;
 use resp::json::{self, decimal, integer, object, text};
 
-/// The cases of one server.
+/// Returns the document for the cases of one server.
 pub fn measured(options: &Options, cases: &[(&Case, Measured)]) -> String {
     let tests = cases.iter().map(|(case, measured)| {
         let mut fields = vec![("title", text(&case.title)), ("rps", decimal(measured.rate(), 2))];
@@ -32,7 +32,7 @@ pub fn measured(options: &Options, cases: &[(&Case, Measured)]) -> String {
     document(options, tests.collect())
 }
 
-/// How much was measured, and how long it took each.
+/// Returns how much was measured, and how long it took each.
 pub fn latency_fields(measured: &Measured) -> [(&'static str, Value); 4] {
     [
         ("requests", integer(measured.latencies.len())),
@@ -53,7 +53,7 @@ fn summary(latencies: &Histogram<u64>) -> Value {
     object(ends.into_iter().chain(PERCENTILES.map(percentile)).chain([("max", milliseconds(latencies.max()))]))
 }
 
-/// Pairs of a percentile and its milliseconds, five for each halving of what is left.
+/// Returns pairs of a percentile and its milliseconds, five for each halving of the rest.
 fn percentiles(latencies: &Histogram<u64>) -> Value {
     let pair = |percent: f64, value: u64| Value::Array(vec![decimal(percent, 5), milliseconds(value)]);
     let steps =
@@ -61,7 +61,7 @@ fn percentiles(latencies: &Histogram<u64>) -> Value {
     Value::Array(steps.collect())
 }
 
-/// The document around the tests: how the load was made.
+/// Returns the document around the tests: how the load was made.
 pub fn document(options: &Options, tests: Vec<Value>) -> String {
     let or_null = |number: Option<u64>| number.map_or(Value::Null, integer);
     let (requests, seconds) = match options.extent {

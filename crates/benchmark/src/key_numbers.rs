@@ -1,4 +1,4 @@
-//! The numbers that take the places in commands: random ones of a range, evenly or by Zipf, or one after the other.
+//! Numbers for the places in commands: random ones of a range, evenly or by Zipf, or one after the other.
 
 use crate::zipf::Zipf;
 use fastrand::Rng;
@@ -6,14 +6,14 @@ use fastrand::Rng;
 /// Places that share a number within a sequence.
 pub const SHARED_PLACES: usize = 9;
 
-/// Which number a place takes.
+/// Kind of number for a place: one of its own, or one that places of a sequence share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
     Fresh,
     Shared(u8),
 }
 
-/// Where numbers come from.
+/// Source of numbers.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     /// Numbers are below this; at least 1.
@@ -25,7 +25,7 @@ pub struct Numbers {
 enum Source {
     Even(Rng),
     Zipf(Zipf, Rng),
-    /// The next number of fresh places, and of each shared one.
+    /// Next number of fresh places, and of each shared one.
     Sequential([u64; SHARED_PLACES + 1]),
 }
 
@@ -34,7 +34,7 @@ impl Numbers {
         Numbers { range: range.max(1), source: Source::Even(Rng::with_seed(seed)) }
     }
 
-    /// Few numbers often; 0 most of all.
+    /// Draws few numbers often; 0 most of all.
     pub fn zipf(range: u64, theta: f64, seed: u64) -> Self {
         Numbers { range: range.max(1), source: Source::Zipf(Zipf::new(range, theta), Rng::with_seed(seed)) }
     }

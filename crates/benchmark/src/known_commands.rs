@@ -32,18 +32,18 @@ pub const KNOWN: &[(&[&str], &str, &str)] = &[
 /// Keys of MSET and MGET.
 const MANY: usize = 10;
 
-/// The command of a row; `ranged`: places take numbers.
+/// Returns the command of a row; `ranged`: places take numbers.
 pub fn arguments(names: &[&str], command: &str, ranged: bool) -> Vec<Vec<u8>> {
     match names[0] {
         "mset" => repeated("MSET", &["key:__rand_int__", "__data__"], MANY),
         "mget" => repeated("MGET", &["key:__rand_int__"], MANY),
-        // A place that takes no number is no score.
+        // A place that takes no number is not a valid score.
         "zadd" if !ranged => words("ZADD myzset 0 element:__rand_1st__"),
         _ => words(command),
     }
 }
 
-/// The key with a place for the tag that routes it; what is no key of these commands stays as it is.
+/// Returns the key with a place for the tag that routes it; a word that is no key of these commands stays as it is.
 pub fn tagged(word: &[u8]) -> Vec<u8> {
     const NAMES: [&[u8]; 5] = [b"mylist", b"myset", b"myhash", b"myzset", b"mystream"];
     for start in [&b"key:"[..], b"counter:"] {
@@ -54,7 +54,7 @@ pub fn tagged(word: &[u8]) -> Vec<u8> {
     if NAMES.contains(&word) { [word, b":{tag}"].concat() } else { word.to_vec() }
 }
 
-/// The command that a name stands for, where it is only one; `ranged`: places take numbers.
+/// Returns the command that a name stands for, if it is only one; `ranged`: places take numbers.
 pub fn command_named(name: &str, ranged: bool) -> Option<Vec<Vec<u8>>> {
     // A row of many names prepares others.
     let mut named = KNOWN.iter().filter(|(names, ..)| names.len() <= 2 && names.contains(&name));
@@ -62,13 +62,13 @@ pub fn command_named(name: &str, ranged: bool) -> Option<Vec<Vec<u8>>> {
     named.next().is_none().then(|| arguments(names, command, ranged))
 }
 
-/// A name of each of them.
+/// Returns a name of each of them.
 pub fn names_of_commands() -> Vec<&'static str> {
     let name = |names: &&'static [&'static str]| names.iter().find(|name| command_named(name, false).is_some());
     KNOWN.iter().filter(|(names, ..)| names.len() <= 2).filter_map(|(names, ..)| name(names).copied()).collect()
 }
 
-/// Words that blanks separate.
+/// Splits a text at blanks.
 pub fn words(text: &str) -> Vec<Vec<u8>> {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }

@@ -1,4 +1,4 @@
-//! One connection of the load: what it has not sent yet, what it waits for, and since when.
+//! One connection of the load: its unsent bytes, its pending requests, and the moments at which those were due.
 
 use crate::load_generator::{Plan, PlanNode, RunFailure};
 use crate::load_socket::Socket;
@@ -14,7 +14,7 @@ pub struct InFlight {
     /// When they were due.
     pub due: Instant,
     pub operation: usize,
-    /// Replies that are still to come.
+    /// Number of replies still missing.
     pub replies: u64,
 }
 
@@ -22,15 +22,15 @@ pub struct InFlight {
 pub struct Connection {
     socket: Socket,
     counter: ReplyCounter,
-    /// What the socket has not taken yet.
+    /// Bytes that the socket has not taken yet.
     unsent: Vec<u8>,
-    /// Replies to come of the greeting.
+    /// Number of replies to the greeting still missing.
     greeting: u64,
-    /// What is to be answered, in the order in which it was sent.
+    /// Requests without a reply, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
-    /// The node that it is to.
+    /// Number of the node that it is connected to.
     pub node: usize,
-    /// It has sent a batch.
+    /// Whether it has sent a batch.
     pub used: bool,
 }
 
@@ -51,27 +51,27 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Nothing is to be answered.
+    /// Returns whether no reply is missing.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    /// The socket took all that it was given.
+    /// Returns whether the socket took all bytes that it was given.
     pub fn takes_more(&self) -> bool {
         self.unsent.is_empty()
     }
 
-    /// Whether a read that found less than it had room for has emptied the socket.
+    /// Returns whether a read that found less than it had room for has emptied the socket.
     pub fn is_plain(&self) -> bool {
         self.socket.is_plain()
     }
 
-    /// The redirections of nodes that do not serve a slot, since this was asked last.
+    /// Returns the redirections since the last call, by nodes that do not serve a slot.
     pub fn take_redirections(&mut self) -> Vec<String> {
         std::mem::take(&mut self.counter.redirections)
     }
 
-    /// These requests are about to be written.
+    /// Records requests that are about to be written.
     pub fn expect(&mut self, sent: InFlight) {
         self.used = true;
         if sent.replies > 0 {
@@ -106,7 +106,7 @@ impl Connection {
         self.write(&bytes)
     }
 
-    /// Reads what is there; None when that is nothing.
+    /// Reads the bytes that are there; None when there are none.
     pub fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, RunFailure> {
         loop {
             return match self.socket.read(buffer) {
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Counts the replies that end in `bytes`, and tells of the requests that they answer, with how many of each.
+    /// Counts the replies that end in `bytes`, and passes on the requests that they answer, with their number for each.
     pub fn answered(&mut self, bytes: &[u8], mut tell: impl FnMut(&InFlight, u64)) -> Result<(), RunFailure> {
         let mut ended = self.counter.feed(bytes).map_err(|trouble| match trouble {
             Trouble::Error(text) => RunFailure::Server(text),

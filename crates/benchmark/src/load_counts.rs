@@ -1,14 +1,14 @@
-//! What threads of a load have done so far, and what they agree on.
+//! Counters and agreements that threads of a load share.
 
 use hdrhistogram::Histogram;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Barrier, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Latencies are counted up to this; longer ones count as this. Microseconds.
+/// Upper bound of recorded latencies, in microseconds; longer ones count as this.
 pub const LATENCY_MAX: u64 = 60_000_000;
 
-/// What threads have done so far, for the one that shows it, and what they agree on.
+/// Counters of all threads, read by the one that shows them, and their agreements.
 #[derive(Debug)]
 pub struct LoadCounts {
     /// Sequences that a thread has taken on, and how many of them count towards the number of requests.
@@ -17,9 +17,9 @@ pub struct LoadCounts {
     /// Replies, those of the warm-up too, and the sum of their latencies in microseconds.
     pub finished: AtomicU64,
     pub latency_sum: AtomicU64,
-    /// How long after it was due a request of an open loop was sent, in microseconds: the longest.
+    /// Longest delay of a request of an open loop after it was due, in microseconds.
     pub lateness: AtomicU64,
-    /// When the last thread was done, in microseconds since the start.
+    /// Time at which the last thread finished, in microseconds since the start.
     pub ended: AtomicU64,
     pub stop: AtomicBool,
     pub created: Instant,
@@ -44,17 +44,17 @@ impl LoadCounts {
         }
     }
 
-    /// When the load began.
+    /// Returns when the load began.
     pub fn started(&self) -> Instant {
         self.opened.get().copied().unwrap_or(self.created)
     }
 
-    /// How long all threads took together.
+    /// Returns the time that all threads took together.
     pub fn took(&self) -> Duration {
         Duration::from_micros(self.ended.load(Relaxed))
     }
 
-    /// The longest time between when a request of an open loop was due and when it was sent.
+    /// Returns the longest time between the due moment of a request of an open loop and its sending.
     pub fn lateness(&self) -> Duration {
         Duration::from_micros(self.lateness.load(Relaxed))
     }
@@ -65,7 +65,7 @@ impl LoadCounts {
     }
 }
 
-/// A histogram of latencies in microseconds.
+/// Returns an empty histogram of latencies in microseconds.
 pub fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX, 3).expect("the bounds are legal")
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read at once.
+/// Number of bytes that are read at once.
 const READ_SIZE: usize = 256 * 1024;
 /// A stop by another thread is noticed without traffic as well.
 const STOP_SEEN_WITHIN: Duration = Duration::from_millis(100);
@@ -43,13 +43,13 @@ const STOP_SEEN_WITHIN: Duration = Duration::from_millis(100);
 pub enum Pacing {
     /// Each connection sends as soon as it has its replies.
     AsAnswered,
-    /// The same, but not more commands a second than this.
+    /// Each connection sends as soon as it has its replies, but all together at most so many commands a second.
     AtMost(u64),
     /// So many requests a second, whether others are answered or not.
     OpenLoop(u64),
 }
 
-/// What to do; the same for all threads.
+/// Plan of a load; the same for all threads.
 #[derive(Debug)]
 pub struct Plan<'p> {
     /// The addresses that connections go to, in turns.
@@ -58,14 +58,14 @@ pub struct Plan<'p> {
     pub cluster: &'p [Node],
     /// Whether tags route the operations.
     pub has_tags: bool,
-    /// Connections may go over several paths.
+    /// Whether connections may use several paths.
     pub multipath: bool,
-    /// How connections are encrypted, if they are.
+    /// Encryption of the connections, if any.
     pub tls: Option<&'p Encryption>,
     pub operations: &'p [Operation],
-    /// Commands of one operation: the same for all of them.
+    /// Number of commands of one operation: the same for all of them.
     pub commands: usize,
-    /// Times that an operation is sent at once.
+    /// Number of times that an operation is sent at once.
     pub pipeline: usize,
     pub keep_alive: bool,
     pub extent: Extent,
@@ -73,7 +73,7 @@ pub struct Plan<'p> {
     pub pacing: Pacing,
 }
 
-/// A server that connections are to.
+/// A server that connections go to.
 #[derive(Debug)]
 pub struct PlanNode<'p> {
     pub target: &'p Target,
@@ -82,16 +82,16 @@ pub struct PlanNode<'p> {
     pub greeting_replies: u64,
 }
 
-/// What connections are encrypted with, and whom they are to.
+/// Encryption settings, and the server's name.
 pub type Encryption = (Arc<ClientConfig>, ServerName<'static>);
 
-/// Why a run ended early.
+/// Reason why a run ended early.
 #[derive(Debug)]
 pub enum RunFailure {
     Connect(io::Error),
     Lost(io::Error),
     Server(String),
-    /// The same of a node of a cluster, with where that is.
+    /// An error reply of a node of a cluster, with the node's address.
     Node(String, String),
     Protocol,
 }
@@ -99,7 +99,7 @@ pub enum RunFailure {
 /// One thread of the load.
 #[derive(Debug)]
 pub struct LoadThread {
-    /// Which of how many.
+    /// Number of this thread, of all `of`.
     pub number: usize,
     pub of: usize,
     pub connections: usize,
@@ -107,8 +107,8 @@ pub struct LoadThread {
     pub seed: u64,
 }
 
-/// Runs one thread's connections until the plan is carried out; answers the latencies of each operation's requests that
-/// were recorded.
+/// Runs one thread's connections until the plan is executed; returns the recorded latencies of each operation's
+/// requests.
 pub fn run(plan: &Plan<'_>, shared: &LoadCounts, thread: LoadThread) -> Result<Vec<Histogram<u64>>, RunFailure> {
     let connections = thread.connections;
     let opened = Loader::new(plan, shared, thread).and_then(|mut loader| {
@@ -119,7 +119,7 @@ pub fn run(plan: &Plan<'_>, shared: &LoadCounts, thread: LoadThread) -> Result<V
         shared.stop();
     }
     if matches!(plan.pacing, Pacing::OpenLoop(_)) {
-        // Also those that failed come here: the others wait for them.
+        // Threads that failed wait here, too: the others wait for them.
         shared.connected.wait();
         shared.opened.get_or_init(Instant::now);
     }
@@ -152,10 +152,10 @@ pub fn idle(plan: &Plan<'_>, connections: usize) -> Result<(), RunFailure> {
     }
 }
 
-/// Latencies as they come.
+/// Recorder of latencies.
 struct Recorder<'p> {
     shared: &'p LoadCounts,
-    /// Of each operation.
+    /// Latencies of each operation.
     latencies: Vec<Histogram<u64>>,
     from: Instant,
 }
@@ -163,7 +163,7 @@ struct Recorder<'p> {
 impl Recorder<'_> {
     fn record(&mut self, now: Instant, request: &InFlight, replies: u64) {
         let latency = (now.saturating_duration_since(request.due).as_micros() as u64).clamp(1, LATENCY_MAX);
-        // What was sent before does not count, whenever its reply comes.
+        // Requests that were due before recording began do not count, whenever their replies arrive.
         if request.due >= self.from {
             self.latencies[request.operation].saturating_record_n(latency, replies);
         }
@@ -178,13 +178,13 @@ struct Loader<'p> {
     shared: &'p LoadCounts,
     poll: Poll,
     connections: Vec<Connection>,
-    /// Which thread this is, of how many.
+    /// Number of this thread, and the number of threads.
     place: (usize, usize),
     /// The slots of a cluster's nodes.
     slots: Option<SlotMap>,
-    /// Batches that are not due yet, and the connections that will send them, in the order of time.
+    /// Batches that are not due yet, and the connections that will send them, ordered by time.
     resting: VecDeque<(usize, Due)>,
-    /// The requests of an open loop, and the connection whose turn it is.
+    /// The requests of an open loop, and the number of the next connection to send one.
     arrivals: Option<Arrivals>,
     next_connection: usize,
     batch: RequestBatch,
@@ -193,7 +193,7 @@ struct Loader<'p> {
     buffer: Vec<u8>,
 }
 
-/// A batch that a connection has taken on.
+/// A batch that a connection has taken.
 #[derive(Clone, Copy)]
 struct Due {
     repetitions: usize,
@@ -227,7 +227,7 @@ impl<'p> Loader<'p> {
         })
     }
 
-    /// Opens the connections; but for an open loop, they begin at once.
+    /// Opens the connections; they begin at once, except in an open loop.
     fn open(&mut self, connections: usize) -> Result<(), RunFailure> {
         for _ in 0..connections {
             let token = self.connect(None)?;
@@ -238,7 +238,7 @@ impl<'p> Loader<'p> {
         Ok(())
     }
 
-    /// Opens a connection, in the place of another if one is given, and greets.
+    /// Opens a connection, in place of another if one is given, and greets.
     fn connect(&mut self, place: Option<usize>) -> Result<usize, RunFailure> {
         let token = place.unwrap_or(self.connections.len());
         // Threads share the nodes out among their connections.
@@ -269,7 +269,8 @@ impl<'p> Loader<'p> {
         Ok(())
     }
 
-    /// Waits for events. The poll itself counts whole milliseconds, an open loop's requests come at shorter distances.
+    /// Waits for events. The poll itself counts whole milliseconds; an open loop's requests are due at shorter
+    /// distances.
     fn wait(&mut self, events: &mut Events, time: Duration) -> io::Result<()> {
         if self.arrivals.is_none() {
             return self.poll.poll(events, Some(time));
@@ -279,7 +280,7 @@ impl<'p> Loader<'p> {
         self.poll.poll(events, Some(Duration::ZERO))
     }
 
-    /// Lets connections send what has become due; answers how long there is nothing else to do.
+    /// Makes connections send their due batches; returns how long there is nothing else to do.
     fn wake_rested(&mut self) -> Result<Duration, RunFailure> {
         while let Some((token, due)) = self.resting.front().copied() {
             let early = due.at.saturating_duration_since(Instant::now());
@@ -292,8 +293,8 @@ impl<'p> Loader<'p> {
         Ok(STOP_SEEN_WITHIN)
     }
 
-    /// Sends what has arrived of an open loop, each over the next connection that takes it; answers how long nothing
-    /// else arrives.
+    /// Sends the due requests of an open loop, each over the next connection that takes it; returns how long no other
+    /// is due.
     fn send_arrived(&mut self) -> Result<Duration, RunFailure> {
         let start = self.shared.started();
         loop {
@@ -306,7 +307,7 @@ impl<'p> Loader<'p> {
             }
             let count = self.connections.len();
             let order = (0..count).map(|step| (self.next_connection + step) % count);
-            // Where every socket is full, requests wait here; the moments at which they were due stay the same.
+            // While every socket is full, requests wait here; the moments at which they were due stay the same.
             let Some(token) = order.into_iter().find(|token| self.connections[*token].takes_more()) else {
                 return Ok(STOP_SEEN_WITHIN);
             };
@@ -351,10 +352,10 @@ impl<'p> Loader<'p> {
         Ok(())
     }
 
-    /// The connection has its replies, if it sent anything: it takes on the next batch.
+    /// Gives the connection its next batch, once it has the replies to the one before.
     fn go_on(&mut self, token: usize) -> Result<(), RunFailure> {
         let now = Instant::now();
-        // A node that lost its last slot gets nothing more.
+        // A node that lost its last slot gets no more requests.
         let node = self.connections[token].node;
         if self.slots.as_ref().is_some_and(|slots| !slots.has_slots(node)) {
             return Ok(());
@@ -370,7 +371,7 @@ impl<'p> Loader<'p> {
         self.send(token, due)
     }
 
-    /// Takes the next batch out of what there is to do.
+    /// Takes the next batch of the work that is left.
     fn next(&mut self, now: Instant) -> Option<Due> {
         let whole = self.plan.pipeline as u64;
         let from = self.recorder.from;
@@ -393,7 +394,7 @@ impl<'p> Loader<'p> {
         (repetitions > 0).then_some(Due { repetitions: repetitions as usize, at })
     }
 
-    /// Sequences that make up so many requests.
+    /// Returns the number of sequences that make up so many requests.
     fn sequences(&self, requests: u64) -> u64 {
         requests.div_ceil(self.plan.commands.max(1) as u64)
     }

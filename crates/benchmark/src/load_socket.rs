@@ -17,13 +17,13 @@ pub enum Socket {
     Tls(Box<ClientStream<TcpStream>>),
 }
 
-/// A connection, over several paths if it may.
+/// Returns a connection, over several paths if it may.
 pub fn connected(address: SocketAddr, multipath: bool) -> io::Result<std::net::TcpStream> {
     if multipath { connect_multipath(address, None) } else { std::net::TcpStream::connect(address) }
 }
 
 impl Socket {
-    /// Connects, to the first of a name's addresses that answers, and from then on does not block.
+    /// Connects to the first of a name's addresses that answers, and from then on does not block.
     pub fn connect(plan: &Plan<'_>, target: &Target, registry: &Registry, token: Token) -> io::Result<Socket> {
         let interest = Interest::READABLE | Interest::WRITABLE;
         Ok(match target {
@@ -74,7 +74,7 @@ impl Socket {
         }
     }
 
-    /// Sends what is encrypted already, as far as the socket takes it.
+    /// Sends bytes that are encrypted already, as far as the socket takes them.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Socket::Tls(stream) => stream.flush().or_else(|error| match error.kind() {
@@ -85,7 +85,7 @@ impl Socket {
         }
     }
 
-    /// Whether a read that found less than it had room for has emptied the socket.
+    /// Returns whether a read that found less than it had room for has emptied the socket.
     pub fn is_plain(&self) -> bool {
         !matches!(self, Socket::Tls(_))
     }

@@ -2,15 +2,15 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`options`], [`option_reader`], [`usage`] | what the user asks for, how it is read, and `--help` |
-//! | [`combinations`] | which options do not go together |
-//! | [`known_commands`], [`cases`], [`workload`] | which commands there are to measure; several at once |
-//! | [`batch`], [`key_numbers`], [`zipf`] | commands ready as bytes; the numbers in them; those of which few come often |
+//! | [`options`], [`option_reader`], [`usage`] | the user's request, its parser, and `--help` |
+//! | [`combinations`] | options that exclude each other |
+//! | [`known_commands`], [`cases`], [`workload`] | the commands to measure; several at once |
+//! | [`batch`], [`key_numbers`], [`zipf`] | encoded commands; their numbers; a skewed distribution |
 //! | [`arrivals`] | when requests of an open loop are due |
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
-//! | [`cluster_slots`] | the nodes of a cluster, and what routes commands to them |
-//! | [`setup`], [`measured_run`] | what is said to a server besides; one run |
-//! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | what came of it: texts, JSON, a picture |
+//! | [`cluster_slots`] | the nodes of a cluster, and tags that route commands to them |
+//! | [`setup`], [`measured_run`] | commands besides the load; one run |
+//! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | the results: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
 //!
 //! Without the options that only this program has, options and texts are those of valkey-benchmark.
@@ -156,7 +156,7 @@ fn measure(options: &Options, cases: &[Case], seed: u64) -> Result<(), String> {
     }
 }
 
-/// What a case needs at the server before it runs.
+/// Prepares the server for a case.
 fn prepare(options: &Options, case: &Case) -> Result<(), String> {
     if case.title == "FCALL" && options.command.is_empty() {
         let has_primary =
@@ -177,7 +177,7 @@ fn write_plot(file: &str, plot: String) -> Result<(), String> {
     std::fs::write(file, plot).map_err(|error| format!("{file}: {}", setup::reason(&error)))
 }
 
-/// Letters, the same for the same seed.
+/// Returns random letters, the same for the same seed.
 fn payload(size: usize, seed: u64) -> Vec<u8> {
     let mut rng = fastrand::Rng::with_seed(seed);
     (0..size).map(|_| rng.alphanumeric() as u8).collect()

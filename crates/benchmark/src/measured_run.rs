@@ -12,23 +12,23 @@ use hdrhistogram::Histogram;
 use resp::address::Target;
 use std::time::{Duration, Instant};
 
-/// How often the progress line is written anew.
+/// Time between two updates of the progress line.
 const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 
-/// What a run came to; latencies are in microseconds.
+/// Result of a run; latencies are in microseconds.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Without the warm-up.
+    /// Time that it took, without the warm-up.
     pub took: Duration,
     pub latencies: Histogram<u64>,
-    /// Of each operation, where there are several.
+    /// Latencies of each operation, if there are several.
     pub operations: Vec<Histogram<u64>>,
-    /// How late a request of an open loop was sent at worst.
+    /// Longest delay of a request of an open loop.
     pub lateness: Duration,
 }
 
 impl Measured {
-    /// Nothing yet, of so many operations.
+    /// Returns an empty result, of so many operations.
     pub fn nothing(operations: usize) -> Measured {
         Measured {
             took: Duration::ZERO,
@@ -38,7 +38,7 @@ impl Measured {
         }
     }
 
-    /// Requests a second.
+    /// Returns requests per second.
     pub fn rate(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
         if seconds > 0.0 { self.latencies.len() as f64 / seconds } else { 0.0 }
@@ -56,8 +56,8 @@ impl Measured {
     }
 }
 
-/// Loads the server that the options name. `label` stands before the line of progress, which is left out where the
-/// output is for programs.
+/// Loads the server that the options name. `label` stands before the line of progress, which is left out if the output
+/// is for programs.
 pub fn run(options: &Options, case: &Case, seed: u64, label: &str) -> Result<Measured, String> {
     let encryption = setup::encryption(options)?;
     let plan = plan(options, case, encryption.as_ref());
@@ -112,7 +112,7 @@ fn numbers(options: &Options, seed: u64, thread: usize, threads: usize) -> Numbe
     let range = options.range.unwrap_or(1);
     let own_seed = seed.wrapping_add(thread as u64);
     match options.zipf {
-        // Threads count through parts of the range, so that together they meet every number.
+        // Each thread counts through its part of the range, so that together they use every number.
         _ if options.sequential => Numbers::sequential(range, range / threads as u64 * thread as u64),
         Some(theta) => Numbers::zipf(range, theta, own_seed),
         None => Numbers::random(range, own_seed),

@@ -1,6 +1,6 @@
 //! The command line, as valkey-benchmark takes it, with options of our own.
 //!
-//! Options end at `--` or at the first word that is none; what follows is the command to measure.
+//! Options end at `--` or at the first word that is none; the words behind are the command to measure.
 
 use crate::cluster_slots::ReadFrom;
 use crate::options::{Extent, Options};
@@ -8,7 +8,7 @@ use crate::{combinations, workload};
 use resp::address::{Target, Uri, UriError};
 use std::time::Duration;
 
-/// What the command line asks for.
+/// Request of the command line.
 #[derive(Debug)]
 pub enum Request {
     Run(Box<Options>),
@@ -16,16 +16,16 @@ pub enum Request {
     Version,
 }
 
-/// What is wrong with the command line; the program ends with status 1.
+/// Error in the command line; the program ends with status 1.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// No option, or one without its value.
+    /// Not an option, or one without its value.
     Invalid(String),
-    /// A value that makes no sense.
+    /// A value that is not valid.
     Value(String),
 }
 
-/// Bytes of a value at most: what a server takes by default.
+/// Largest number of bytes of a value: the most that a server takes by default.
 const DATA_MAX: usize = 512 << 20;
 const THREADS_MAX: usize = 500;
 
@@ -67,8 +67,8 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
     Ok(Request::Run(Box::new(reader.options)))
 }
 
-/// The words that are still to be read, and what those before them said. Each method knows some of the options: it
-/// takes such a one with its value and answers true.
+/// The words that are still to be read, and the options read so far. Each method knows some of the options: it takes
+/// such a one with its value and returns true.
 struct Reader<I> {
     words: I,
     options: Options,
@@ -77,7 +77,7 @@ struct Reader<I> {
 }
 
 impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
-    /// The word after an option.
+    /// Returns the word after an option.
     fn value(&mut self, option: &str) -> Result<String, UsageError> {
         let word = self.words.next().ok_or_else(|| invalid(option))?;
         Ok(String::from_utf8_lossy(&word).into_owned())
@@ -87,12 +87,12 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         number(option, &self.value(option)?)
     }
 
-    /// A number, or None for zero.
+    /// Returns a number, or None for zero.
     fn above_zero(&mut self, option: &str) -> Result<Option<u64>, UsageError> {
         Ok(Some(self.number::<u64>(option)?).filter(|number| *number > 0))
     }
 
-    /// Which server, and what each connection says first.
+    /// Reads options of the server, and of the greeting of each connection.
     fn connection(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
             "-h" => {
@@ -126,7 +126,7 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         Ok(true)
     }
 
-    /// How connections are encrypted.
+    /// Reads options of encryption.
     fn encryption(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
             "--tls" => self.options.tls.enabled = true,
@@ -143,7 +143,7 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         Ok(true)
     }
 
-    /// What is sent, and how much of it.
+    /// Reads options of the requests and of their number.
     fn requests(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
             "-n" => self.requests = Some(self.number(option)?),
@@ -166,7 +166,7 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         Ok(true)
     }
 
-    /// How the program runs, and how it reports.
+    /// Reads options of the run and of its report.
     fn run(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
             "-c" => self.options.clients = self.number::<usize>(option)?.max(1),
@@ -183,7 +183,7 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
             "--csv" => self.options.csv = true,
             "-l" => self.options.forever = true,
             "-I" => self.options.idle = true,
-            // Taken by older programs, and without effect in newer ones.
+            // Older programs take these; newer ones ignore them.
             "-e" => {
                 eprintln!("WARNING: -e option has no effect. We now immediately exit on error to avoid false results.")
             }
@@ -192,7 +192,7 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         Ok(true)
     }
 
-    /// What only this program has.
+    /// Reads options that only this program has.
     fn beyond(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
             "--workload" => {
@@ -228,7 +228,7 @@ fn not_above_zero(option: &str) -> UsageError {
     UsageError::Value(format!("Option {option} takes a number above zero."))
 }
 
-/// The other server: `host:port`, or the path of a socket.
+/// Returns the other server: `host:port`, or the path of a socket.
 fn compared(text: &str) -> Result<Target, UsageError> {
     if text.contains('/') {
         return Ok(Target::Unix(text.to_owned()));

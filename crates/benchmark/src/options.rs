@@ -1,4 +1,4 @@
-//! What the user asked for, settled: the command line is read by [`crate::option_reader`].
+//! The user's request, resolved: the command line is read by [`crate::option_reader`].
 
 use crate::cluster_slots::{Node, ReadFrom};
 use crate::workload;
@@ -6,7 +6,7 @@ use cinnabar_tls::client_options::ClientOptions;
 use resp::address::Target;
 use std::time::Duration;
 
-/// When a run ends.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// After so many requests of all connections together.
@@ -23,9 +23,9 @@ pub struct Options {
     pub tls: ClientOptions,
     pub clients: usize,
     pub extent: Extent,
-    /// Loads before anything is recorded.
+    /// Time of load before recording begins.
     pub warmup: Duration,
-    /// Bytes of a value.
+    /// Number of bytes of a value.
     pub data_size: usize,
     pub database: u64,
     pub resp3: bool,
@@ -37,7 +37,7 @@ pub struct Options {
     pub sequential: bool,
     pub pipeline: usize,
     pub quiet: bool,
-    /// Decimal places of latencies in milliseconds.
+    /// Number of decimal places of latencies in milliseconds.
     pub precision: usize,
     pub csv: bool,
     pub forever: bool,
@@ -45,31 +45,31 @@ pub struct Options {
     pub tests: Option<Vec<String>>,
     pub idle: bool,
     pub last_from_stdin: bool,
-    /// Requests per second over all connections; None for as many as can be.
+    /// Requests per second over all connections; None for no limit.
     pub rate: Option<u64>,
     pub seed: Option<u64>,
     /// Several commands at once, instead of the tests.
     pub workload: Option<Vec<workload::Part>>,
-    /// Numbers by Zipf with this exponent, instead of evenly.
+    /// Exponent of Zipf's law for numbers, instead of even ones.
     pub zipf: Option<f64>,
     /// Requests per second of an open loop.
     pub open_rate: Option<u64>,
     /// The file for the plot of latencies.
     pub svg: Option<String>,
-    /// Report as JSON.
+    /// Whether the report is JSON.
     pub json: bool,
-    /// The other server, to be loaded in turns with this one.
+    /// The other server, loaded in turns with this one.
     pub compare: Option<Target>,
-    /// How many turns each has.
+    /// Number of turns of each.
     pub rounds: Option<usize>,
-    /// Below this ratio of throughputs the program ends with a status of its own.
+    /// Ratio of throughputs below which the program ends with a status of its own.
     pub ratio_min: Option<f64>,
-    /// Load the nodes of the cluster that the server is of.
+    /// Whether all nodes of the server's cluster are loaded.
     pub cluster: bool,
     pub read_from: ReadFrom,
     /// The nodes, once they are known.
     pub nodes: Vec<Node>,
-    /// Connections may go over several paths.
+    /// Whether connections may use several paths.
     pub multipath: bool,
     pub functions: usize,
     pub function_keys: usize,
@@ -125,7 +125,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The same load for another server.
+    /// Returns the same load for another server.
     pub fn against(&self, target: &Target) -> Options {
         Options { target: target.clone(), ..self.clone() }
     }

@@ -8,8 +8,8 @@
 //!        0     90     99    99.9   99.99 %
 //! ```
 //!
-//! Lines are told apart by color and by dashes, and named beside their ends; the ground is left clear, and ink and grid
-//! go with a page that is dark or light.
+//! Lines differ in color and in dashes, and are named beside their ends; the background is transparent, and ink and
+//! grid follow a page that is dark or light.
 
 use crate::cases::Case;
 use crate::measured_run::Measured;
@@ -22,22 +22,22 @@ const LEFT: f64 = 70.0;
 const TOP: f64 = 50.0;
 const RIGHT: f64 = 930.0;
 const BOTTOM: f64 = 420.0;
-/// Points of a line within a step of the axis below.
+/// Number of points of a line within a step of the axis below.
 const POINTS_A_STEP: u32 = 25;
-/// Colors that are told apart on dark and on light; lines beyond them have dashes.
+/// Colors that differ on dark and on light; lines beyond them have dashes.
 const COLORS: [&str; 6] = ["#1f83d6", "#e0762b", "#2f9e58", "#b25bd0", "#c8433f", "#8a8f2a"];
 const DASHES: [&str; 4] = ["none", "8 4", "2 3", "10 3 2 3"];
-/// Columns of the names below the plot.
+/// Number of columns of the names below the plot.
 const COLUMNS: usize = 3;
 
 /// One line of the picture.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub name: String,
-    /// Which color, and which dashes.
+    /// Numbers of its color and of its dashes.
     pub color: usize,
     pub dash: usize,
-    /// How far along the axis below, in its steps, and milliseconds.
+    /// Position on the axis below, in its steps, and milliseconds.
     points: Vec<(f64, f64)>,
 }
 
@@ -47,7 +47,7 @@ impl Line {
     }
 }
 
-/// The picture of cases that ran one after the other, with the operations of those that have several.
+/// Returns the picture of cases that ran one after the other, with the operations of those that have several.
 pub fn of_cases(cases: &[(&Case, Measured)]) -> String {
     let mut lines = Vec::new();
     for (case, measured) in cases {
@@ -61,12 +61,12 @@ pub fn of_cases(cases: &[(&Case, Measured)]) -> String {
     plot("Latency by percentile", &lines)
 }
 
-/// The look of a line by its number: all colors, then all of them with dashes.
+/// Returns the look of a line by its number: all colors, then all of them with dashes.
 fn style_of(number: usize) -> (usize, usize) {
     (number, number / COLORS.len())
 }
 
-/// From the fastest request to the slowest.
+/// Returns the points of a line, from the fastest request to the slowest.
 fn points(latencies: &Histogram<u64>) -> Vec<(f64, f64)> {
     if latencies.is_empty() {
         return Vec::new();
@@ -81,7 +81,7 @@ fn points(latencies: &Histogram<u64>) -> Vec<(f64, f64)> {
     points
 }
 
-/// The whole picture.
+/// Returns the whole picture.
 pub fn plot(title: &str, lines: &[Line]) -> String {
     let scale = Scale::of(lines);
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
@@ -113,7 +113,7 @@ pub fn plot(title: &str, lines: &[Line]) -> String {
     svg.finish()
 }
 
-/// What fits into a column.
+/// Cuts a name to a column.
 fn shortened(name: &str) -> String {
     const MAX: usize = 34;
     if name.chars().count() <= MAX {
@@ -137,9 +137,9 @@ fn style() -> String {
     style
 }
 
-/// Where values lie in the picture.
+/// Scale that maps values to positions in the picture.
 struct Scale {
-    /// Steps of the axis below.
+    /// Number of steps of the axis below.
     steps: f64,
     low: f64,
     high: f64,
@@ -196,14 +196,14 @@ fn label(milliseconds: f64) -> String {
     if places > 0 { text.trim_end_matches('0').to_owned() } else { text }
 }
 
-/// The largest of 1, 2, 5, 10, 20 ... that is not above.
+/// Returns the largest of 1, 2, 5, 10, 20 ... that is not above.
 fn round_below(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor());
     let fits = |factor: f64| unit * factor <= value * 1.000_001;
     unit * [5.0, 2.0].into_iter().find(|factor| fits(*factor)).unwrap_or(1.0)
 }
 
-/// The smallest of them that is not below.
+/// Returns the smallest of them that is not below.
 fn round_above(value: f64) -> f64 {
     let unit = 10f64.powf(value.log10().floor());
     let fits = |factor: f64| unit * factor >= value * 0.999_999;

@@ -6,24 +6,24 @@
 
 use memchr::memchr;
 
-/// Where the counting stands between two pieces of the stream.
+/// State of the counter between two parts of the stream.
 #[derive(Debug, Default)]
 pub struct ReplyCounter {
-    /// Values that the reply under way still lacks; 0 between replies.
+    /// Number of values that the present reply still lacks; 0 between replies.
     missing: u64,
-    /// Bytes of a bulk string, with its line end, that are still to come.
+    /// Number of bytes of a bulk string, with its line end, that are still missing.
     skip: u64,
     /// The beginning of a line whose end has not arrived.
     partial: Vec<u8>,
-    /// What is under way is a push message or an attribute: no reply.
+    /// Whether the present value is a push message or an attribute, not a reply.
     aside: bool,
-    /// Redirections of a cluster's nodes are replies like others.
+    /// Whether redirections of a cluster's nodes count as replies.
     follows: bool,
-    /// The redirections that came, until they are taken.
+    /// Redirections that arrived and have not been taken.
     pub redirections: Vec<String>,
 }
 
-/// What cannot be counted on.
+/// Reason why counting cannot continue.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// A reply was this error.
@@ -36,12 +36,12 @@ pub enum Trouble {
 const LINE_MAX: usize = 64 * 1024;
 
 impl ReplyCounter {
-    /// `follows`: redirections of a cluster's nodes are replies like others.
+    /// Returns a counter; `follows`: redirections of a cluster's nodes count as replies.
     pub fn new(follows: bool) -> ReplyCounter {
         ReplyCounter { follows, ..ReplyCounter::default() }
     }
 
-    /// Takes the next bytes; answers how many replies ended in them.
+    /// Reads the next bytes; returns how many replies ended in them.
     pub fn feed(&mut self, mut input: &[u8]) -> Result<u64, Trouble> {
         let mut ended = 0;
         while !input.is_empty() {
@@ -71,7 +71,7 @@ impl ReplyCounter {
         Ok(ended)
     }
 
-    /// One line with its line end; answers how many replies ended with it.
+    /// Reads one line with its line end; returns how many replies ended with it.
     fn line(&mut self, line: &[u8]) -> Result<u64, Trouble> {
         let line = line.strip_suffix(b"\r\n").ok_or(Trouble::Protocol)?;
         let (kind, text) = line.split_first().ok_or(Trouble::Protocol)?;
@@ -97,7 +97,7 @@ impl ReplyCounter {
             b'*' | b'~' | b'>' => self.values(length(text)?.unwrap_or(0)),
             b'%' => self.values(length(text)?.and_then(|pairs| pairs.checked_mul(2)).unwrap_or(0)),
             b'|' => {
-                // An attribute inside of a reply is followed by the value that it is about.
+                // An attribute inside of a reply is followed by its value.
                 let pairs = length(text)?.and_then(|pairs| pairs.checked_mul(2)).unwrap_or(0);
                 self.values(if outermost { pairs } else { pairs.saturating_add(1) })
             }
@@ -105,7 +105,7 @@ impl ReplyCounter {
         }
     }
 
-    /// The value under way consists of so many others.
+    /// Adds the parts of the present value to the missing ones.
     fn values(&mut self, count: u64) -> Result<u64, Trouble> {
         self.missing = self.missing.checked_add(count).ok_or(Trouble::Protocol)?;
         Ok(self.value_ended())
@@ -117,7 +117,7 @@ impl ReplyCounter {
     }
 }
 
-/// The number of a header; None for the -1 of a null.
+/// Returns the number of a header; None for the -1 of a null.
 fn length(text: &[u8]) -> Result<Option<u64>, Trouble> {
     match resp::number::parse_i64(text) {
         Some(-1) => Ok(None),

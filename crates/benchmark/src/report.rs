@@ -1,4 +1,4 @@
-//! What a run is reported as: valkey-benchmark's texts, so that whatever reads them goes on working.
+//! Report of a run: valkey-benchmark's texts, so that programs that read them still work.
 
 use crate::cases::Case;
 use crate::load_counts::LoadCounts;
@@ -11,20 +11,20 @@ use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How a finished run went.
+/// Outcome of a finished run.
 #[derive(Debug)]
 pub struct RunOutcome<'o> {
     pub title: &'o str,
     pub took: Duration,
-    /// Bytes of a value; of a command of the user's, all of it.
+    /// Number of bytes of a value; of a user's command, all of it.
     pub payload: usize,
-    /// In microseconds.
+    /// Latencies in microseconds.
     pub latencies: &'o Histogram<u64>,
     /// The parts of a mix.
     pub operations: Vec<(&'o str, &'o Histogram<u64>)>,
-    /// How late a request of an open loop was sent at worst.
+    /// Longest delay of a request of an open loop.
     pub lateness: Duration,
-    /// `save` and `appendonly` of each server that is loaded, when it told.
+    /// `save` and `appendonly` of each server that is loaded, if it reports them.
     pub servers: &'o [Option<Durability>],
 }
 
@@ -52,12 +52,12 @@ impl<'o> RunOutcome<'o> {
     }
 }
 
-/// The value below which `percent` of all latencies lie, in milliseconds.
+/// Returns the value below which `percent` of all latencies lie, in milliseconds.
 fn percentile(latencies: &Histogram<u64>, percent: f64) -> f64 {
     milliseconds(latencies.value_at_percentile(percent))
 }
 
-/// What is told of latencies in a line, in milliseconds: avg, min, p50, p95, p99, max.
+/// Returns a line's figures of latencies, in milliseconds: avg, min, p50, p95, p99, max.
 fn figures(latencies: &Histogram<u64>) -> [f64; 6] {
     [
         latencies.mean() / 1000.0,
@@ -76,7 +76,7 @@ fn milliseconds(microseconds: u64) -> f64 {
 pub const CSV_HEADER: &str = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\",\
                               \"p95_latency_ms\",\"p99_latency_ms\",\"max_latency_ms\"";
 
-/// The text for a finished run, in the form that the options ask for; the parts of a mix come after the whole.
+/// Returns the text for a finished run, in the form that the options ask for; the parts of a mix follow the whole.
 pub fn render(outcome: &RunOutcome<'_>, options: &Options) -> String {
     let parts = outcome.operations.iter().copied();
     if options.csv {
@@ -153,7 +153,7 @@ fn by_percentile(text: &mut String, outcome: &RunOutcome<'_>, precision: usize) 
     writeln!(text)
 }
 
-/// Latencies in even steps: of 0.1 ms up to 2 ms, of 1 ms above.
+/// Writes latencies in even steps: of 0.1 ms up to 2 ms, of 1 ms above.
 fn cumulative(text: &mut String, outcome: &RunOutcome<'_>, precision: usize) -> std::fmt::Result {
     writeln!(text, "Cumulative distribution of latencies:")?;
     let (latencies, total) = (outcome.latencies, outcome.latencies.len());
@@ -171,7 +171,7 @@ fn cumulative(text: &mut String, outcome: &RunOutcome<'_>, precision: usize) -> 
     writeln!(text)
 }
 
-/// Valkey's option is called precision, and nothing said means microseconds.
+/// Rounds to the number of places of Valkey's option, which is called precision; without it, to microseconds.
 fn rounded(microseconds: u64, precision: usize) -> String {
     let places = if precision == 0 { 3 } else { precision };
     format!("{:.places$}", milliseconds(microseconds))
@@ -190,7 +190,7 @@ fn columns(latencies: &Histogram<u64>) -> String {
     columns.join(" ")
 }
 
-/// A line a part of a mix.
+/// Writes a line for each part of a mix.
 fn by_operation(text: &mut String, outcome: &RunOutcome<'_>) -> std::fmt::Result {
     if outcome.operations.is_empty() {
         return Ok(());
@@ -206,19 +206,19 @@ fn by_operation(text: &mut String, outcome: &RunOutcome<'_>) -> std::fmt::Result
     writeln!(text)
 }
 
-/// The line that shows a run under way; it is written over until the run ends.
+/// The line that shows a running load; it is overwritten until the run ends.
 #[derive(Debug)]
 pub struct ReportProgress<'p> {
     title: &'p str,
     options: &'p Options,
-    /// What was there when recording began, and when the line was written last.
+    /// Marks of the moment when recording began, and of the last update of the line.
     base: Mark,
     last: Mark,
     warming_up: bool,
     width: usize,
 }
 
-/// Replies so far and the sum of their latencies, at one moment.
+/// Number of replies so far and the sum of their latencies, at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
@@ -231,7 +231,7 @@ impl Mark {
         (self.replies - before.replies) as f64 / (self.at - before.at).as_secs_f64().max(1e-9)
     }
 
-    /// Milliseconds.
+    /// Returns the mean latency since a mark, in milliseconds.
     fn mean_since(self, before: Mark) -> f64 {
         (self.latency_sum - before.latency_sum) as f64 / (self.replies - before.replies).max(1) as f64 / 1000.0
     }
@@ -277,7 +277,7 @@ impl<'p> ReportProgress<'p> {
         )
     }
 
-    /// Makes room for what is printed next.
+    /// Clears the line before other output.
     pub fn clear(&self) {
         if self.width > 0 {
             print!("{:<width$}\r", "", width = self.width);

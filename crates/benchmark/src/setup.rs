@@ -1,4 +1,4 @@
-//! What is said to a server besides the load: each connection's greeting, and questions over a connection of their own.
+//! Commands to a server besides the load: each connection's greeting, and queries over a connection of their own.
 
 use crate::cluster_slots::{self, Node};
 use crate::load_generator::{Encryption, RunFailure};
@@ -13,7 +13,7 @@ use std::net::ToSocketAddrs;
 /// A server's `save` and `appendonly`.
 pub type Durability = (String, String);
 
-/// The commands that every connection sends first; a replica is told that it is read from.
+/// Returns the commands that every connection sends first; a replica gets READONLY.
 pub fn greeting(options: &Options, is_replica: bool) -> Vec<Vec<Vec<u8>>> {
     let command = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
     let mut commands = Vec::new();
@@ -37,13 +37,13 @@ pub fn greeting(options: &Options, is_replica: bool) -> Vec<Vec<Vec<u8>>> {
     commands
 }
 
-/// What connections are encrypted with, if they are.
+/// Returns the encryption of connections, if there is one.
 pub fn encryption(options: &Options) -> Result<Option<Encryption>, String> {
     let tls = &options.tls;
     Ok(if tls.enabled { Some((tls.settings()?, tls.server_name()?)) } else { None })
 }
 
-/// What the server says of its durability; None when it does not want to. A server that cannot be talked to is an
+/// Returns the server's durability; None if the server refuses to report it. A server that cannot be reached is an
 /// error.
 pub fn ask_configuration(options: &Options) -> Result<Option<Durability>, String> {
     let get = |name: &str| [&b"CONFIG"[..], b"GET", name.as_bytes()].map(<[u8]>::to_vec).to_vec();
@@ -68,7 +68,7 @@ fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-/// Sends commands over a connection of their own and answers the replies.
+/// Sends commands over a connection of their own and returns the replies.
 pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, String> {
     let cannot =
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
@@ -117,13 +117,13 @@ pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, S
     Ok(answers.split_off(greeting.len()))
 }
 
-/// The nodes of the server's cluster that the options want loaded.
+/// Returns the nodes of the server's cluster that the options select.
 pub fn ask_nodes(options: &Options) -> Result<Vec<Node>, String> {
     let answers = ask(options, &[vec![b"CLUSTER".to_vec(), b"SLOTS".to_vec()]])?;
     cluster_slots::nodes(answers.first(), &options.target, options.read_from)
 }
 
-/// The servers that are loaded, as options for each of them.
+/// Returns the servers that are loaded, as options for each of them.
 pub fn servers(options: &Options) -> Vec<Options> {
     match &options.nodes[..] {
         [] => vec![options.clone()],
@@ -138,7 +138,7 @@ fn replied(options: &Options, text: &[u8]) -> String {
 trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
-/// Why a run ended early, for the user.
+/// Returns the reason why a run ended early, for the user.
 pub fn explain(failure: RunFailure, options: &Options) -> String {
     match failure {
         RunFailure::Connect(error) => format!("Could not connect to server at {}: {}", options.target, reason(&error)),
@@ -149,7 +149,7 @@ pub fn explain(failure: RunFailure, options: &Options) -> String {
     }
 }
 
-/// The system's words without what Rust puts around them.
+/// Returns the system's text of an error, without Rust's additions.
 pub fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

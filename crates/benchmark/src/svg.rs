@@ -1,6 +1,6 @@
 //! A drawing as SVG: the few shapes that plots need, each a line of text.
 //!
-//! Whatever text comes in, what goes out is well-formed: what XML gives a meaning is escaped, and what it forbids is
+//! The output is well-formed for any text: characters with a meaning in XML are escaped, and forbidden ones are
 //! replaced.
 
 use std::fmt::Write;
@@ -11,7 +11,7 @@ pub struct Svg {
     text: String,
 }
 
-/// On which side of its point a text lies.
+/// Side of its point on which a text lies.
 #[derive(Clone, Copy, Debug)]
 pub enum Anchor {
     Start,
@@ -20,7 +20,7 @@ pub enum Anchor {
 }
 
 impl Svg {
-    /// `style` is CSS; `title` and `description` are for those who hear the drawing.
+    /// Begins a drawing. `style` is CSS; `title` and `description` are for screen readers.
     pub fn new((width, height): (u32, u32), style: &str, title: &str, description: &str) -> Svg {
         let text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
@@ -52,13 +52,13 @@ impl Svg {
         ));
     }
 
-    /// The whole file.
+    /// Returns the whole file.
     pub fn finish(self) -> String {
         self.text + "</svg>\n"
     }
 
     fn put(&mut self, shape: std::fmt::Arguments<'_>) {
-        // Into a string nothing fails.
+        // Writing into a string cannot fail.
         let _ = writeln!(self.text, "{shape}");
     }
 }
@@ -79,7 +79,8 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether `text` is one element in which every tag is closed, every attribute quoted and every reference known.
+/// Returns whether `text` is one element in which every tag is closed, every attribute quoted and every reference
+/// known.
 #[cfg(test)]
 pub fn is_well_formed(text: &str) -> bool {
     let (mut open, mut rest, mut roots) = (Vec::new(), text, 0);

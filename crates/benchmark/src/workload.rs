@@ -1,6 +1,6 @@
 //! `--workload get=80,set=15,incr=5`: several commands at once, each as often as its weight says.
 //!
-//! A name is one of the tests' (`-t`) that consists of one command; what has a blank in it is a command of its own:
+//! A name is one of the tests' (`-t`) that consists of one command; a part with a blank is a command of its own:
 //! `"hgetall h:__rand_int__=3,get=7"`. The last `=` of a part stands before its weight.
 
 use crate::batch::{CommandSequence, Operation};
@@ -11,7 +11,7 @@ use crate::known_commands::{command_named, names_of_commands, tagged};
 pub struct Part {
     pub name: String,
     pub weight: u64,
-    /// What was written out, where it is not one of the tests.
+    /// The command, if it was written out instead of named.
     pub command: Option<Vec<Vec<u8>>>,
 }
 
@@ -54,13 +54,13 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// What the mix is called in reports.
+/// Returns the name of the mix in reports.
 pub fn title(parts: &[Part]) -> String {
     let parts: Vec<_> = parts.iter().map(|part| format!("{}={}", part.name, part.weight)).collect();
     parts.join(",")
 }
 
-/// The parts ready to be sent.
+/// Returns the parts ready to be sent.
 pub fn operations(parts: &[Part], data: &[u8], ranged: bool, tags: bool) -> Vec<Operation> {
     let operation = |part: &Part| {
         let mut sequence = CommandSequence::default();

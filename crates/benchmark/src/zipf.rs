@@ -17,7 +17,7 @@ use fastrand::Rng;
 pub struct Zipf {
     range: u64,
     theta: f64,
-    /// The integral's values between which a point is drawn: half a step into the first one, and past the last.
+    /// Bounds of the integral between which a point is drawn: half a step into the first step, and past the last.
     first: f64,
     last: f64,
     /// A point no farther than this from its step's middle is below the step, whatever the step.
@@ -25,7 +25,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Numbers below `range`; `theta` is above zero, and about 1 as users of caches have it.
+    /// Returns the distribution of numbers below `range`; `theta` is above zero, and about 1 for typical caches.
     pub fn new(range: u64, theta: f64) -> Zipf {
         let range = range.max(1);
         let mut zipf = Zipf { range, theta, first: 0.0, last: 0.0, sure: 0.0 };
@@ -35,7 +35,7 @@ impl Zipf {
         zipf
     }
 
-    /// A number; 0 is drawn most often, then 1.
+    /// Draws a number; 0 is drawn most often, then 1.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let area = self.last + rng.f64() * (self.first - self.last);
@@ -63,12 +63,12 @@ impl Zipf {
     }
 }
 
-/// `(e^x - 1) / x`, which is 1 at 0.
+/// Returns `(e^x - 1) / x`, which is 1 at 0.
 fn growth(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
-/// `ln(1 + x) / x`, which is 1 at 0.
+/// Returns `ln(1 + x) / x`, which is 1 at 0.
 fn shrinkage(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
@@ -77,7 +77,7 @@ fn shrinkage(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Pearson's sum over draws and the model; the last class takes what is left of the range.
+    /// Returns Pearson's sum over draws and the model; the last class takes the rest of the range.
     fn chi_square(range: u64, theta: f64, draws: usize, classes: usize) -> f64 {
         let (zipf, mut rng) = (Zipf::new(range, theta), Rng::with_seed(7));
         let mut seen = vec![0.0; classes];

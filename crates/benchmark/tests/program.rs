@@ -1,4 +1,4 @@
-//! The program against a server that answers +OK to everything and counts what it is asked.
+//! The program against a server that answers +OK to everything and counts its commands.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Answers every command, and counts GETs and connections.
+/// A server that answers every command, and counts GETs and connections.
 struct Server {
     port: u16,
     gets: Arc<AtomicUsize>,
@@ -65,7 +65,7 @@ fn serve(mut stream: TcpStream, reply: &[u8], gets: &AtomicUsize) {
     }
 }
 
-/// The first whole command and its length.
+/// Returns the first whole command and its length.
 fn command(bytes: &[u8]) -> Option<(Vec<String>, usize)> {
     let text = std::str::from_utf8(bytes).unwrap();
     let mut lines = text.split_inclusive("\r\n").take_while(|line| line.ends_with("\r\n"));
@@ -98,7 +98,7 @@ fn sends_as_many_requests_as_were_asked_for() {
 fn connects_anew_for_every_batch_when_told() {
     let server = Server::start(b"$1\r\nv\r\n");
     assert!(server.load("-c 3 -n 50 -k 0 -t get --csv").status.success());
-    // One more asked for the configuration.
+    // One more connection asked for the configuration.
     assert_eq!(server.connections.load(Ordering::Relaxed), 51);
 }
 
@@ -127,7 +127,7 @@ fn wrong_options_are_named_in_a_line() {
     assert_eq!(output.stderr, b"Options -n and --duration are mutually exclusive.\n");
 }
 
-/// What the program said, after it ended well.
+/// Returns the program's output, after it ended well.
 fn told(output: Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -173,11 +173,12 @@ fn an_open_loop_counts_the_requests_that_came_during_a_stall() {
         let p95 = text.split("\"p95\":").nth(1).unwrap().split(',').next().unwrap();
         p95.parse::<f64>().unwrap()
     };
-    // Of 500 requests at 1000 a second, 300 came in the first 300 of the 400 milliseconds, and waited for their end.
+    // At 1000 a second, 300 of the 500 requests were due in the first 300 of the 400 milliseconds, and waited for the
+    // end.
     assert!(p95("--rate 1000 get a") >= 100.0);
 }
 
-/// Answers GETs; before the tenth it stands still for 400 milliseconds.
+/// Answers GETs; before the tenth it stalls for 400 milliseconds.
 fn stalls_once(stream: &mut TcpStream) {
     let (mut pending, mut buffer, mut gets) = (Vec::new(), [0; 4096], 0);
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
@@ -222,14 +223,14 @@ fn two_servers_are_compared_in_turns() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let output = first.load(&format!("--compare {address} --rounds 1 -c 1 -n 5 -t get --json"));
     assert!(told(output).contains("\"rps_ratio\":"));
-    // One that is not there ends it before any load.
+    // A server that cannot be reached ends the program before any load.
     let gets = first.gets();
     let output = first.load("--compare 127.0.0.1:1 -c 1 -n 5 -t get");
     assert_eq!((output.status.code(), first.gets()), (Some(1), gets));
     assert_eq!(output.stderr, b"Could not connect to server at 127.0.0.1:1: Connection refused\n");
 }
 
-/// A node of a cluster of two, where the slot `moved` is the second node's by now.
+/// Starts a node of a cluster of two, where the slot `moved` is the second node's by now.
 fn start_node(listener: TcpListener, ports: [u16; 2], moved: Option<u16>) -> Arc<AtomicUsize> {
     let sets = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sets);
@@ -303,10 +304,10 @@ fn the_nodes_of_a_cluster_get_keys_of_their_slots() {
         assert!(text.contains("  cluster mode: yes (2 primary)\n  node [0] configuration:\n"), "{text}");
         let served = sets.each_ref().map(|sets| sets.load(Ordering::Relaxed));
         assert!(served.iter().all(|served| *served > 0), "{served:?}");
-        // Two connections are to the first node; each is told once, of one batch at most, that the slot moved.
+        // Two connections are to the first node; each is redirected once, for one batch at most.
         let refused = 200 - served.iter().sum::<usize>();
         assert!(if moved.is_none() { refused == 0 } else { (1..=6).contains(&refused) }, "{served:?}");
-        // A key without a tag belongs to one node only, which is none of these.
+        // A key without a tag belongs to one node only, and that is none of these.
         let output = load("-c 4 -n 50 -q SET a{bcd} v");
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         assert!(String::from_utf8(output.stderr).unwrap().contains(": MOVED "));

@@ -1,19 +1,19 @@
-//! A command's syntax with words laid over it, from the left: which arguments they have used up.
+//! Words of a line matched, from the left, with the tree of a command's arguments: which arguments they have used up.
 //!
-//! Neighbours that are optional may come in any order, also between each other. Matching is valkey-cli's.
+//! Neighbours that are optional may appear in any order, also between each other. Matching follows valkey-cli.
 
 use crate::docs::{ArgumentKind, DocumentedArgument};
 
-/// An argument, and how much of it the words have used up.
+/// Argument, with how much of it the words have used up.
 pub struct Node<'d> {
     pub argument: &'d DocumentedArgument,
     pub children: Vec<Node<'d>>,
-    /// Words of it.
+    /// Number of words that belong to the argument.
     pub taken: usize,
-    /// Its token was typed; its value was.
+    /// Whether the token was typed; whether the value was.
     pub token: bool,
     pub value: bool,
-    /// Nothing of it is missing, nor can come again.
+    /// Whether the argument lacks nothing and cannot be repeated.
     pub complete: bool,
 }
 
@@ -26,12 +26,12 @@ impl<'d> Node<'d> {
         Node { argument, children, taken: 0, token: false, value: false, complete: false }
     }
 
-    /// As if nothing of it had been typed.
+    /// Resets the argument to the state in which no word of it was typed.
     pub fn reset(&mut self) {
         *self = Node::new(self.argument);
     }
 
-    /// Lays words over the argument, as often as it may come; answers how many of them are its.
+    /// Matches words with the argument, as often as it may be repeated; returns how many belong to it.
     fn take(&mut self, words: &[Vec<u8>]) -> usize {
         let mut taken = self.take_once(words);
         if !self.argument.repeats {
@@ -68,7 +68,8 @@ impl<'d> Node<'d> {
         if words.len() == 1 { 1 } else { self.take_value(&words[1..]) }
     }
 
-    /// What stands behind the token, or alone. The answer counts the token too.
+    /// Matches words with the value, which follows the token or stands alone. The count that is returned includes the
+    /// token.
     fn take_value(&mut self, words: &[Vec<u8>]) -> usize {
         let fits = match &self.argument.kind {
             ArgumentKind::Block(_) => {
@@ -95,7 +96,7 @@ impl<'d> Node<'d> {
     }
 }
 
-/// Lays words over arguments in their order; answers how many have a place, 0 if one that has to be there does not fit.
+/// Matches words with arguments in their order; returns how many match, 0 if a required argument does not fit.
 pub fn take_all(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
     let (mut word, mut at) = (0, 0);
     while word < words.len() && at < nodes.len() {
@@ -114,12 +115,12 @@ pub fn take_all(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
     word
 }
 
-/// How many optional arguments come first.
+/// Returns how many of the first arguments are optional.
 pub fn optional_run(nodes: &[Node<'_>]) -> usize {
     nodes.iter().take_while(|node| node.argument.optional).count()
 }
 
-/// Lays words over optional arguments in any order.
+/// Matches words with optional arguments in any order.
 fn take_optional(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
     let mut word = 0;
     let mut last = None;
@@ -139,7 +140,7 @@ fn take_optional(nodes: &mut [Node<'_>], words: &[Vec<u8>]) -> usize {
     word
 }
 
-/// As C's `scanf` reads numbers: what follows the first digits does not matter.
+/// Reads numbers as C's `scanf` does: bytes after the first digits do not matter.
 fn begins_with_integer(word: &[u8]) -> bool {
     let word = word.trim_ascii_start();
     let digits = word.strip_prefix(b"-").or_else(|| word.strip_prefix(b"+")).unwrap_or(word);

@@ -27,7 +27,7 @@ use resp::address::Target;
 pub struct BookSession {
     options: Options,
     link: Option<Transport>,
-    /// Received and not decoded yet.
+    /// Bytes received and not yet decoded.
     received: Vec<u8>,
     interrupts: Option<Interrupts>,
 }

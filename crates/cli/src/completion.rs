@@ -1,5 +1,5 @@
-//! What helps while one types on a terminal: the hint behind the cursor and completion with Tab; and what the user
-//! prefers.
+//! Help while a user types on a terminal: the hint behind the cursor and completion with Tab; and the user's
+//! preferences.
 //!
 //! Preferences are lines such as `:set nohints`, typed or in a file: the one that VALKEYCLI_RCFILE or REDISCLI_RCFILE
 //! names, else `~/.valkeyclirc`.
@@ -20,7 +20,7 @@ use crate::{help_text, hint, next_word};
 
 #[derive(Debug)]
 pub struct Completion {
-    /// What commands the server has; None until it was asked.
+    /// The server's commands; None until the server was asked.
     docs: Option<Docs>,
     shows_hints: bool,
 }
@@ -30,17 +30,17 @@ impl Completion {
         Completion { docs: None, shows_hints: true }
     }
 
-    /// Asks the server for its commands, unless one was asked already.
+    /// Asks the server for its commands, unless one has answered already.
     pub fn learn(&mut self, client: &mut dyn Client) -> &Docs {
         self.docs.get_or_insert_with(|| learn(client))
     }
 
-    /// The connection goes to another server now.
+    /// Forgets the commands, because the connection goes to another server now.
     pub fn forget(&mut self) {
         self.docs = None;
     }
 
-    /// Carries out a line that begins with a colon; `place` stands before complaints. Answers what there is to say.
+    /// Executes a line that begins with a colon; `place` stands before complaints. Returns the text to print.
     pub fn set(&mut self, arguments: &[Vec<u8>], place: &str) -> Option<String> {
         let [name, what, ..] = arguments else {
             return Some(unknown(place, arguments.first()));
@@ -57,7 +57,7 @@ impl Completion {
         None
     }
 
-    /// Carries out the lines of the user's file. Answers what there is to complain of.
+    /// Executes the lines of the user's file. Returns the complaints.
     pub fn read_preferences(&mut self) -> String {
         let text = preferences_file().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
         let lines = text.split(|byte| *byte == b'\n').filter_map(words::split).filter(|words| !words.is_empty());
@@ -65,8 +65,8 @@ impl Completion {
     }
 }
 
-/// The server's commands, as it documents them; where it does not, those of its commands that are known without it, and
-/// the names of the others; where it tells nothing, all that are known.
+/// Returns the server's commands, as it documents them. Without documentation: its commands that are known here, and
+/// the names of its others. Without any reply: all known commands.
 pub fn learn(client: &mut dyn Client) -> Docs {
     let told = client.command_docs().map(|reply| Docs::read(&reply)).filter(|docs| !docs.commands.is_empty());
     told.unwrap_or_else(|| match client.command_table() {
@@ -89,7 +89,7 @@ fn preferences_file() -> Option<PathBuf> {
     }
 }
 
-/// Shown, but not typed by the key that takes hints over.
+/// A hint that is shown, but not typed by the key that accepts hints.
 pub struct Shown(String);
 
 impl Hint for Shown {
@@ -105,7 +105,7 @@ impl Hint for Shown {
 impl Hinter for Completion {
     type Hint = Shown;
 
-    /// Wherever the cursor is: what may follow the whole line.
+    /// Returns what may follow the whole line, wherever the cursor is.
     fn hint(&self, line: &str, _: usize, _: &Context<'_>) -> Option<Shown> {
         let docs = self.docs.as_ref().filter(|_| self.shows_hints)?;
         let hint = hint::hint(docs, line.as_bytes()).filter(|hint| !hint.is_empty())?;

@@ -1,15 +1,15 @@
-//! What commands there are and what arguments they take: the server's answer to COMMAND DOCS, as the program keeps it.
+//! Commands and their arguments: the server's reply to COMMAND DOCS, as the program holds it.
 //!
-//! A server tells best what it can do, so it is asked. Where there is none, or it does not answer, `docs.resp` takes
-//! its place: the same answer as bytes, of Valkey 9.1.2; names, summaries, versions, groups and arguments only. Both
-//! come through [`Docs::read`], which leaves out what it does not understand: a hint is no reason to fail.
+//! A server knows best which commands it has, so it is asked. Where there is none, or it does not answer, `docs.resp`
+//! takes its place: the same reply as bytes, of Valkey 9.1.2; names, summaries, versions, groups and arguments only.
+//! Both are read by [`Docs::read`], which leaves out anything unknown: a hint is no reason to fail.
 
 use resp::Value;
 use resp::reply_value::Decoder;
 
 use crate::reply_fields::{field, fields, items, text, text_field};
 
-/// The answer that is at hand without a server.
+/// The reply that is at hand without a server.
 const KNOWN: &[u8] = include_bytes!("docs.resp");
 
 /// All commands, sorted by name, and the groups that they are in, sorted too.
@@ -21,7 +21,7 @@ pub struct Docs {
 
 #[derive(Debug, Default)]
 pub struct CommandDocs {
-    /// In capitals, with its container's: `CONFIG SET`.
+    /// Name in capitals, after its container's: `CONFIG SET`.
     pub name: String,
     pub summary: String,
     pub since: String,
@@ -32,14 +32,14 @@ pub struct CommandDocs {
 /// One node of a command's syntax.
 #[derive(Debug, Default)]
 pub struct DocumentedArgument {
-    /// What people are shown in its place.
+    /// Text that people are shown in its place.
     pub name: String,
     /// A word to be typed before it, or in its place.
     pub token: Option<String>,
     pub kind: ArgumentKind,
     pub optional: bool,
     pub repeats: bool,
-    /// A repetition has the token again.
+    /// Whether a repetition has the token again.
     pub repeats_token: bool,
 }
 
@@ -49,20 +49,20 @@ pub enum ArgumentKind {
     Text,
     Integer,
     Double,
-    /// Nothing but its token.
+    /// The token alone.
     Token,
     Block(Vec<DocumentedArgument>),
     OneOf(Vec<DocumentedArgument>),
 }
 
 impl Docs {
-    /// What is known without asking.
+    /// Returns the commands that are known without a server.
     pub fn known() -> Docs {
         let reply = Decoder::new().decode(KNOWN).ok().flatten();
         reply.map(|(value, _)| Docs::read(&value)).unwrap_or_default()
     }
 
-    /// The reply to COMMAND DOCS, in either protocol.
+    /// Reads the reply to COMMAND DOCS, in either protocol.
     pub fn read(reply: &Value) -> Docs {
         let mut commands = Vec::new();
         read_commands(reply, &mut commands);
@@ -73,7 +73,7 @@ impl Docs {
         Docs { commands, groups }
     }
 
-    /// Those of the commands that the reply to COMMAND names, and the names of the others that it has; all, where it
+    /// Keeps the commands that the reply to COMMAND names, and adds the names of its others; keeps all if the reply
     /// names none.
     pub fn only(mut self, table: &Value) -> Docs {
         let names: Vec<String> =
@@ -92,7 +92,7 @@ impl Docs {
         self
     }
 
-    /// The command that the first words name, the longest if several do, and how many words its name has.
+    /// Returns the command that the first words name, the longest if several do, and how many words its name has.
     pub fn find(&self, words: &[Vec<u8>]) -> Option<(&CommandDocs, usize)> {
         let named = self.commands.iter().filter_map(|command| {
             let count = command.name.split(' ').count();
@@ -104,7 +104,7 @@ impl Docs {
 }
 
 impl CommandDocs {
-    /// Whether the first words of its name are these.
+    /// Returns whether its name begins with these words.
     pub fn starts_with(&self, words: &[Vec<u8>]) -> bool {
         let mut name = self.name.split(' ');
         words.iter().all(|word| name.next().is_some_and(|part| part.as_bytes().eq_ignore_ascii_case(word)))

@@ -1,4 +1,4 @@
-//! `help`: what the program can be told, and what is known of commands and groups.
+//! `help`: the words that the program takes, and descriptions of commands and groups.
 //!
 //! Texts and colors are valkey-cli's, with its ends of lines (`\r\n`).
 
@@ -23,7 +23,7 @@ To set cinnabar-cli preferences:
 Set your preferences in ~/.valkeyclirc
 ";
 
-/// The answer to `help` with these words behind it.
+/// Returns the answer to `help` with these words behind it.
 pub fn help(docs: &Docs, topic: &[Vec<u8>]) -> String {
     let mut out = String::new();
     match topic.first().map(|word| &word[..]) {
@@ -49,7 +49,7 @@ fn describe(out: &mut String, command: &CommandDocs, with_group: bool) {
     }
 }
 
-/// What the line may become, and from which byte on: names of commands; behind `help ` also groups.
+/// Returns completions of the line, and the byte at which they start: names of commands; behind `help ` also groups.
 pub fn completions(docs: &Docs, line: &str) -> (usize, Vec<String>) {
     let topic = line.get(..5).filter(|start| start.eq_ignore_ascii_case("help ")).map(|_| line[5..].trim_start());
     let typed = topic.unwrap_or(line);

@@ -1,7 +1,7 @@
-//! What may follow on a command line: the part of the command's syntax that the words so far have not used up.
+//! Hint for a command line: the part of the command's syntax that the words so far have not used up.
 //!
-//! The words are laid over the tree of arguments from the left. Neighbours that are optional may come in any order,
-//! also between each other; one that has begun and is not complete is shown first, without its brackets:
+//! The words are matched with the tree of arguments from the left. Neighbours that are optional may appear in any
+//! order, also between each other; one that has begun and is not complete is shown first, without its brackets:
 //!
 //! ```text
 //! SET key value EX          seconds [NX|XX|IFEQ comparison-value] [GET]
@@ -9,14 +9,14 @@
 //! ZRANDMEMBER k cnt         nothing: where a number has to be, there is none
 //! ```
 //!
-//! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, an
-//! unbalanced bracket here and there included.
+//! A word counts once a blank follows it. Texts and matching are valkey-cli's, which its test suite fixes, including a
+//! few unbalanced brackets.
 
 use crate::argument_tree::{Node, optional_run, take_all};
 use crate::docs::{ArgumentKind, Docs, DocumentedArgument};
 
-/// The hint for a line as typed so far, perhaps with a blank behind it; None where no command begins it, or its quotes
-/// are open.
+/// Returns the hint for a line as typed so far, perhaps with a blank behind it; None if no command begins it, or its
+/// quotes are open.
 pub fn hint(docs: &Docs, line: &[u8]) -> Option<String> {
     let words = resp::words::split(line)?;
     let ends_in_blank = line.last().is_some_and(|byte| byte.is_ascii_whitespace() || *byte == 0x0b);
@@ -25,7 +25,7 @@ pub fn hint(docs: &Docs, line: &[u8]) -> Option<String> {
     Some(remaining(&command.arguments, &words[name_words..count]))
 }
 
-/// All arguments, where none was typed.
+/// Returns all arguments, for a command of which none was typed.
 pub fn syntax(arguments: &[DocumentedArgument]) -> String {
     remaining(arguments, &[])
 }
@@ -61,7 +61,7 @@ impl Node<'_> {
             _ => out.push_str(&self.argument.name),
         }
         self.show_repetition(out);
-        // A repetition shown makes it look untouched here: the bracket that the test suite wants unbalanced.
+        // `show_repetition` resets `taken`, so a bracket closes that was not opened: the test suite expects it.
         if self.argument.optional && self.taken == 0 {
             out.push(']');
         }
@@ -76,7 +76,7 @@ impl Node<'_> {
         }
     }
 
-    /// ` [value ...]`, for what may come again, whole.
+    /// Shows ` [value ...]` for an argument that may be repeated, whole.
     fn show_repetition(&mut self, out: &mut String) {
         if !self.argument.repeats {
             return;
@@ -119,7 +119,7 @@ fn show_all(out: &mut String, nodes: &mut [Node<'_>], separator: &str) {
         for offset in (0..optional).filter(|offset| begun[*offset]) {
             show(out, &mut nodes[at + offset], at + 1 == count);
         }
-        // They can come no more once what follows them was typed.
+        // Optional arguments cannot follow once an argument behind them was typed.
         if end == count || nodes[end].taken == 0 {
             for offset in (0..optional).filter(|offset| !begun[*offset]) {
                 show(out, &mut nodes[at + offset], at + offset + 1 == count);
@@ -129,7 +129,7 @@ fn show_all(out: &mut String, nodes: &mut [Node<'_>], separator: &str) {
     }
 }
 
-/// Runs a file of lines `"input" "expected hint"`, `#` before comments, as the test suite has one. Answers the text for
+/// Runs a file of lines `"input" "expected hint"`, `#` before comments, as the test suite has one. Returns the text for
 /// standard output, that for standard error, and how many lines failed.
 pub fn check_file(docs: &Docs, text: &[u8]) -> (String, String, usize) {
     let (mut passed, mut failures) = (0, String::new());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is typed behind any command, there is an answer.
+        /// Checks that any words behind any command get an answer.
         #[test]
         fn any_line_has_an_answer(at in any::<prop::sample::Index>(), words in "( (key|1|-1.5|EX|GET|COUNT|LIMIT|KEYS|[A-Z]{2,4}|\"\")){0,8} ?") {
             static DOCS: LazyLock<Docs> = LazyLock::new(Docs::known);

@@ -1,7 +1,7 @@
-//! The file that remembers what was typed, a line each, the oldest first.
+//! The file that holds the lines that were typed, the oldest first.
 //!
-//! Lines that carry a password stay out of it. Only the owner may read the file. It is a comfort: a file that cannot
-//! be read or written changes nothing else.
+//! Lines that carry a password stay out of it. Only the owner may read the file. A file that cannot be read or written
+//! changes nothing else.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -17,8 +17,8 @@ pub struct HistoryFile {
 }
 
 impl HistoryFile {
-    /// The file that VALKEYCLI_HISTFILE or REDISCLI_HISTFILE names; else `~/.cinnabarcli_history`, or no file without
-    /// a home.
+    /// Returns the file that VALKEYCLI_HISTFILE or REDISCLI_HISTFILE names; else `~/.cinnabarcli_history`, or no file
+    /// without a home.
     pub fn of_user() -> HistoryFile {
         let named = std::env::var_os("VALKEYCLI_HISTFILE").or_else(|| std::env::var_os("REDISCLI_HISTFILE"));
         if let Some(path) = named.filter(|path| !path.is_empty()) {
@@ -28,7 +28,7 @@ impl HistoryFile {
         HistoryFile { path: home.map(|home| PathBuf::from(home).join(".cinnabarcli_history")) }
     }
 
-    /// The last lines. A file that has grown to twice as many is cut to these.
+    /// Returns the last lines. A file that has grown to twice as many is cut to these.
     pub fn load(&self) -> Vec<String> {
         let Some(bytes) = self.path.as_ref().and_then(|path| fs::read(path).ok()) else {
             return Vec::new();
@@ -54,12 +54,12 @@ impl HistoryFile {
         text.push('\n');
         let mut options = OpenOptions::new();
         options.create(true).write(true).mode(0o600);
-        // A history that cannot be kept is no reason to disturb the user.
+        // A history that cannot be written is no reason to disturb the user.
         let _ = mode(&mut options).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
     }
 }
 
-/// Whether a command carries a password or the like.
+/// Returns whether a command carries a password or the like.
 pub fn is_sensitive(arguments: &[Vec<u8>]) -> bool {
     let words: Vec<_> = arguments.iter().map(|word| String::from_utf8_lossy(word).to_ascii_lowercase()).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

@@ -11,7 +11,7 @@ pub fn human(bytes: i64) -> String {
     }
 }
 
-/// The same of a number that is never below zero.
+/// Formats a number that is never below zero.
 pub fn human_u64(bytes: u64) -> String {
     human(i64::try_from(bytes).unwrap_or(i64::MAX))
 }

@@ -27,8 +27,8 @@ use resp::address::Target;
 /// A command that took this long or longer is followed by its time.
 const SLOW: Duration = Duration::from_millis(500);
 
-/// Reads and runs commands until the input ends. `show_times`: replies are for people. With a debugger its script comes
-/// first, and commands are for it as long as it stands.
+/// Reads and runs commands until the input ends. `show_times`: replies are for people. With a debugger its script runs
+/// first, and commands go to it as long as the script is stopped.
 pub fn run(client: &mut dyn Client, show_times: bool, mut debugger: Option<ScriptDebugger>) -> io::Result<ExitCode> {
     if let Err(failure) = client.connect(None) {
         eprintln!("{failure}");
@@ -152,7 +152,7 @@ fn run_line(
     Ok(Step::Next)
 }
 
-/// What `:get` says.
+/// Returns the answer to `:get`.
 fn answer(client: &dyn Client, what: &[u8]) -> Vec<u8> {
     match what {
         b"pubsub" if client.is_subscribed() => b"1\n".to_vec(),
@@ -164,7 +164,7 @@ fn answer(client: &dyn Client, what: &[u8]) -> Vec<u8> {
 #[derive(Debug, PartialEq, Eq)]
 struct InvalidRepeat;
 
-/// The count before a command, if its first word is a number, and the command.
+/// Returns the count before a command, if its first word is a number, and the command.
 fn repeat_prefix(arguments: &[Vec<u8>]) -> Result<(i64, &[Vec<u8>]), InvalidRepeat> {
     let [first, command @ ..] = arguments else {
         return Ok((1, arguments));
@@ -188,7 +188,7 @@ fn target(host: &[u8], port: &[u8]) -> Result<Target, ClientFailure> {
     Ok(Target::Tcp { host: String::from_utf8_lossy(host).into_owned(), port })
 }
 
-/// Where lines come from.
+/// Source of lines.
 enum Lines {
     Terminal { editor: Box<Editor<Completion, MemHistory>>, file: HistoryFile, paste: Paste },
     Pipe { reader: BufReader<File>, guide: Completion },
@@ -201,7 +201,7 @@ impl Lines {
             return Ok(Lines::Pipe { reader: BufReader::new(File::from(stdin)), guide: Completion::new() });
         }
         let config = Config::builder().max_history_size(LINES_MAX).map_err(io::Error::other)?;
-        // Tab goes through the candidates, one after the other.
+        // Tab cycles through the candidates.
         let config = config.completion_type(CompletionType::Circular).build();
         let history = MemHistory::with_config(&config);
         let mut editor = Editor::with_history(config, history).map_err(io::Error::other)?;
@@ -214,7 +214,7 @@ impl Lines {
         Ok(Lines::Terminal { editor: Box::new(editor), file, paste })
     }
 
-    /// The next line without its end; None when there are no more, or the user gave up (Ctrl-C).
+    /// Returns the next line without its end; None when there are no more, or after Ctrl-C.
     fn next(&mut self, prompt: &str) -> io::Result<Option<Vec<u8>>> {
         match self {
             Lines::Terminal { editor, .. } => Ok(editor.readline(prompt).ok().map(String::into_bytes)),
@@ -242,7 +242,7 @@ impl Lines {
         }
     }
 
-    /// Keeps a line that was typed; passwords only for as long as the program runs.
+    /// Adds a typed line to the history; lines with passwords only for as long as the program runs.
     fn remember(&mut self, line: &[u8], command: &[Vec<u8>]) {
         if let Lines::Terminal { editor, file, .. } = self {
             let line = String::from_utf8_lossy(line);
@@ -260,7 +260,7 @@ impl Lines {
     ) -> Result<(), ClientFailure> {
         let stdin = io::stdin();
         match self {
-            // What was read ahead does not show on the descriptor.
+            // Bytes that were read ahead do not make the descriptor readable.
             Lines::Pipe { reader, .. } if !reader.buffer().is_empty() => Ok(()),
             Lines::Terminal { paste, .. } if paste.is_open() => Ok(()),
             Lines::Pipe { .. } => wait(Some(stdin.as_fd())),
@@ -272,7 +272,7 @@ impl Lines {
     }
 }
 
-/// While it lives, the terminal hands over each key at once and does not show it.
+/// Guard during whose life the terminal delivers each key at once and does not show it.
 pub struct KeyByKey<'a> {
     terminal: BorrowedFd<'a>,
     before: Termios,

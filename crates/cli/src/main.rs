@@ -2,29 +2,29 @@
 //!
 //! | module | its one idea |
 //! | --- | --- |
-//! | [`command_line`], [`options`] | what the user asks for: how it is read, and what it is |
-//! | [`reply_format`] | replies into text: formatted, raw, CSV, JSON |
+//! | [`command_line`], [`options`] | the user's request: its parser, and its values |
+//! | [`reply_format`] | replies as text: formatted, raw, CSV, JSON |
 //! | [`transport`] | the byte stream, and waiting for it and for Ctrl-C |
-//! | [`protocol_client`] | what both protocols offer to the program |
+//! | [`protocol_client`] | the interface of both protocols to the program |
 //! | [`resp_session`] | RESP, with login, database, transaction and subscriptions |
-//! | [`redirect`] | where a node of a cluster sends a command |
+//! | [`redirect`] | redirection of a command by a node of a cluster |
 //! | [`book`] | the small length-prefixed protocol |
 //! | [`reply_fields`] | names and values in replies of either protocol |
-//! | [`docs`] | what commands there are, as the server tells it |
-//! | [`argument_tree`] | a command's syntax with words laid over it |
-//! | [`hint`], [`next_word`], [`help_text`] | what may follow a line; the words for Tab; what is known of commands |
+//! | [`docs`] | the commands, as the server documents them |
+//! | [`argument_tree`] | words of a line matched with a command's syntax |
+//! | [`hint`], [`next_word`], [`help_text`] | the hint behind a line; words for Tab; descriptions of commands |
 //! | [`completion`] | hints and completion on a terminal; preferences |
 //! | [`interactive`] | commands typed or piped in, one a line |
-//! | [`history`], [`paste`] | what was typed before; what is pasted |
-//! | [`password`] | typed without being shown |
+//! | [`history`], [`paste`] | lines typed before; pasted text |
+//! | [`password`] | input that is not shown |
 //! | [`pipe`] | requests from standard input as they are |
 //! | [`scripts`] | scripts from files, and a debugger for one |
-//! | [`keys`] | walks over the keyspace, and what they find |
-//! | [`primary_feed`] | what a primary sends: its data set, and then its commands |
-//! | [`stat`], [`ping_latency`] | the server as time goes by |
+//! | [`keys`] | walks over the keyspace, and their results |
+//! | [`primary_feed`] | the stream of a primary: its data set, and then its commands |
+//! | [`stat`], [`ping_latency`] | the server over time |
 //! | [`top`] | the server on the full screen |
 //! | [`human_bytes`] | sizes as people read them |
-//! | [`cluster`] | what is done to a cluster as a whole |
+//! | [`cluster`] | operations on a whole cluster |
 //!
 //! Exit status: 0, also after an error reply; 1 when there is no connection or no reply, for a bad command line, and
 //! with `-e` after an error reply.
@@ -98,7 +98,7 @@ fn surroundings() -> Surroundings {
     let password = std::env::var_os("VALKEYCLI_AUTH").or_else(|| std::env::var_os("REDISCLI_AUTH"));
     let cluster_yes = std::env::var_os("VALKEYCLI_CLUSTER_YES").or_else(|| std::env::var_os("REDISCLI_CLUSTER_YES"));
     Surroundings {
-        // FAKETTY is how test suites ask for a terminal's output without one.
+        // Test suites set FAKETTY to get a terminal's output without one.
         stdout_is_terminal: std::io::stdout().is_terminal() || std::env::var_os("FAKETTY").is_some(),
         environment_password: password.map(OsStringExt::into_vec),
         cluster_yes: cluster_yes.is_some_and(|value| value == "1"),
@@ -142,22 +142,22 @@ fn run(mut options: Options) -> ExitCode {
         .unwrap_or_else(|error| fail(&format!("Error: {}", transport::reason(&error))))
 }
 
-/// The debugger of the script that `--eval` names, with `--ldb` or `--ldb-sync-mode`.
+/// Returns the debugger of the script that `--eval` names, with `--ldb` or `--ldb-sync-mode`.
 fn script_debugger(options: &Options) -> Option<ScriptDebugger> {
     let (Some(stepping), Mode::Eval(file)) = (options.stepping, &options.mode) else { return None };
     let (file, words) = (file.clone(), options.command.clone());
     Some(ScriptDebugger::new(stepping, move || eval_file::command(&file, &words)))
 }
 
-/// What commands the server has; without one, those that are known.
+/// Returns the commands of the server; without one, those that are known.
 fn learn(options: Options) -> Docs {
     let mut client = client(options, None);
-    // Without a connection nothing is learnt of it, and that is enough.
+    // Without a connection the known commands suffice.
     let _ = client.connect(None);
     completion::learn(&mut *client)
 }
 
-/// `--test_hint` and `--test_hint_file`.
+/// Runs `--test_hint` and `--test_hint_file`.
 fn show_hints(options: Options) -> ExitCode {
     let mode = options.mode.clone();
     let docs = learn(options);
@@ -181,7 +181,7 @@ fn show_hints(options: Options) -> ExitCode {
     }
 }
 
-/// What does its work over one connection.
+/// Runs a mode that works over one connection.
 fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
     let mode = options.mode.clone();
     let mut session = RespSession::open(options)?;
@@ -207,7 +207,7 @@ fn run_mode(options: Options) -> Result<ExitCode, ClientFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `--cluster`.
+/// Runs `--cluster`.
 fn run_cluster(mut options: Options) -> ExitCode {
     if options.cluster.ask_from_password {
         match password::ask("Please input import source node password: ") {
@@ -225,7 +225,7 @@ fn run_cluster(mut options: Options) -> ExitCode {
 /// Sends the command of the command line.
 fn run_one(options: Options) -> ExitCode {
     let Some(arguments) = typed_words(&options) else {
-        // On standard output, where valkey-cli says it.
+        // The message goes to standard output, as in valkey-cli.
         print(b"Invalid quoted string\n");
         return ExitCode::FAILURE;
     };
@@ -257,7 +257,7 @@ fn client(options: Options, interrupts: Option<Interrupts>) -> Box<dyn Client> {
     }
 }
 
-/// The command's words, their quotes read if they are to be; `None` when those are unbalanced.
+/// Returns the command's words, unquoted if the options ask for it; `None` if quotes are unbalanced.
 fn typed_words(options: &Options) -> Option<Vec<Vec<u8>>> {
     if !options.quoted_input {
         return Some(options.command.clone());
@@ -266,7 +266,7 @@ fn typed_words(options: &Options) -> Option<Vec<Vec<u8>>> {
     words.map(|text| words::unquote(text)).collect()
 }
 
-/// The command with the argument from standard input in its place.
+/// Returns the command with the argument from standard input in its place.
 fn with_standard_input(mut arguments: Vec<Vec<u8>>, place: &Option<StdinArgument>) -> Result<Vec<Vec<u8>>, UsageError> {
     match place {
         None => {}

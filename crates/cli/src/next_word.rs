@@ -3,7 +3,7 @@
 use crate::argument_tree::{Node, optional_run, take_all};
 use crate::docs::{ArgumentKind, Docs};
 
-/// What the last word of `line` may become, and from which byte on. A line that ends in a blank has an empty last word.
+/// Returns completions of the last word of `line`, and the byte at which they start. After a blank that word is empty.
 pub fn completions(docs: &Docs, line: &str) -> (usize, Vec<String>) {
     let start = line.rfind(|c: char| c.is_ascii_whitespace()).map_or(0, |at| at + 1);
     let (before, typed) = line.split_at(start);
@@ -11,7 +11,7 @@ pub fn completions(docs: &Docs, line: &str) -> (usize, Vec<String>) {
         let (command, name) = docs.find(&words)?;
         let mut nodes: Vec<Node<'_>> = command.arguments.iter().map(Node::new).collect();
         let words = &words[name..];
-        // Where words have no place in the syntax, nothing is known of what follows them.
+        // Behind words that do not match the syntax, nothing can be completed.
         (take_all(&mut nodes, words) == words.len()).then(|| {
             let mut tokens = Vec::new();
             next_of_all(&nodes, &mut tokens);
@@ -24,7 +24,7 @@ pub fn completions(docs: &Docs, line: &str) -> (usize, Vec<String>) {
     (start, words)
 }
 
-/// Adds what may come next of arguments in their order. Answers whether something has to come before what follows them.
+/// Adds the words that may follow, of arguments in order. Returns whether one is required before any that come after.
 fn next_of_all<'d>(nodes: &[Node<'d>], tokens: &mut Vec<&'d str>) -> bool {
     let mut at = 0;
     while at < nodes.len() {
@@ -34,7 +34,7 @@ fn next_of_all<'d>(nodes: &[Node<'d>], tokens: &mut Vec<&'d str>) -> bool {
             next_of(begun, tokens);
             return true;
         }
-        // They can come no more once what follows them was typed.
+        // Optional arguments cannot follow once an argument behind them was typed.
         if nodes.get(end).is_none_or(|next| next.taken == 0) {
             optional.iter().filter(|node| !node.complete).for_each(|node| _ = next_of(node, tokens));
         }
@@ -47,18 +47,18 @@ fn next_of_all<'d>(nodes: &[Node<'d>], tokens: &mut Vec<&'d str>) -> bool {
     false
 }
 
-/// It came once, and may come again.
+/// Returns whether the argument is complete and may still be repeated.
 fn may_end(node: &Node<'_>) -> bool {
     node.argument.repeats && node.taken > 0
 }
 
-/// The same of one argument.
+/// Adds the words that may follow, of one argument.
 fn next_of<'d>(node: &Node<'d>, tokens: &mut Vec<&'d str>) -> bool {
     let argument = node.argument;
     let is_again = may_end(node);
     match &argument.token {
         Some(token) if !node.token || (is_again && argument.repeats_token) => {
-            // The empty token is a value of a kind: nobody completes it.
+            // The empty token is a value of a kind, which cannot be completed.
             tokens.extend(Some(token.as_str()).filter(|token| !token.is_empty()));
             return true;
         }
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is typed behind any command, what is offered begins as the last word does.
+        /// Checks, for any words behind any command, that each completion begins with the last word.
         #[test]
         fn any_line_has_an_answer(at in any::<prop::sample::Index>(), words in "( (key|1|-1.5|EX|GET|COUNT|LIMIT|KEYS|[A-Z]{2,4}|\"\")){0,8} ?") {
             let line = format!("{}{words}", DOCS.commands[at.index(DOCS.commands.len())].name);

@@ -1,4 +1,4 @@
-//! What the user asked for, settled: the command line is read by [`crate::command_line`].
+//! The user's request, resolved: the command line is read by [`crate::command_line`].
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use resp::address::Target;
 use crate::reply_format::OutputFormat;
 use crate::transport::IpVersion;
 
-/// Which protocol to greet the server with.
+/// Protocol with which the server is greeted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resp {
     /// No greeting: a connection starts in RESP2.
@@ -21,7 +21,7 @@ pub enum Resp {
     ThreeIfOffered,
 }
 
-/// Which argument of the command is read from standard input.
+/// The command's argument that is read from standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StdinArgument {
     /// `-x`: one more argument at the end.
@@ -39,7 +39,7 @@ pub enum ScriptStepping {
     Synchronous,
 }
 
-/// What the program does with its connection.
+/// The program's use of its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     /// The command of the command line, or commands from standard input.
@@ -66,16 +66,16 @@ pub enum Mode {
     FunctionsRdb(String),
     /// The script's file.
     Eval(String),
-    /// `--test_hint`: what may follow this line.
+    /// `--test_hint`: the hint for this line.
     Hint(Vec<u8>),
     /// `--test_hint_file`: lines and the hints that are expected for them.
     HintFile(String),
-    /// `--cluster`: what is done to a cluster as a whole, by its name.
+    /// `--cluster`: an operation on a whole cluster, by its name.
     Cluster(String),
 }
 
 impl Mode {
-    /// Whether what it prints can be JSON.
+    /// Returns whether its output can be JSON.
     pub fn has_json(&self) -> bool {
         match self {
             Mode::Pipe
@@ -91,7 +91,7 @@ impl Mode {
     }
 }
 
-/// Which keys the modes that walk the keyspace look at.
+/// Selection of keys for the modes that walk the keyspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeySelection {
     pub pattern: Option<Vec<u8>>,
@@ -103,37 +103,37 @@ pub struct KeySelection {
 pub struct Options {
     pub mode: Mode,
     pub keys: KeySelection,
-    /// `--memkeys-samples`, `--keystats-samples`: how many elements of a key are looked at.
+    /// `--memkeys-samples`, `--keystats-samples`: number of elements of a key that are sampled.
     pub memory_samples: Option<u64>,
     /// `--cursor`: where the walk of `--keystats` begins.
     pub cursor: u64,
-    /// `--top n`: how many of the largest keys `--keystats` lists.
+    /// `--top n`: number of the largest keys that `--keystats` lists.
     pub top_keys: Option<usize>,
-    /// `--hotkeys-count`: how many keys `--hotkeys` lists.
+    /// `--hotkeys-count`: number of keys that `--hotkeys` lists.
     pub hot_keys: Option<usize>,
-    /// How long `--pipe` waits for replies after the last request; zero is for ever.
+    /// Time that `--pipe` waits for replies after the last request; zero is for ever.
     pub pipe_timeout: Duration,
-    /// How long connecting may take.
+    /// Time that connecting may take.
     pub connect_timeout: Option<Duration>,
-    /// Which addresses of a name to try first.
+    /// IP version of a name's addresses that are tried first.
     pub preferred_ip: Option<IpVersion>,
     /// `--ldb`, `--ldb-sync-mode`: the script of `--eval` is debugged.
     pub stepping: Option<ScriptStepping>,
     /// `--mptcp`: connections may go over several paths.
     pub multipath: bool,
-    /// Ask for the password on the terminal.
+    /// Whether the password is read from the terminal.
     pub ask_password: bool,
     pub tls: ClientOptions,
     pub target: Target,
     pub user: Option<Vec<u8>>,
     pub password: Option<Vec<u8>>,
-    /// The password stands in the process list, and nobody said that this is fine.
+    /// Whether to warn that the password stands in the process list.
     pub warn_of_password: bool,
     pub database: i64,
     pub resp: Resp,
-    /// How often to send the command; negative is for ever.
+    /// Number of times that the command is sent; negative is for ever.
     pub repeat: i64,
-    /// The same as given: how many readings `--top` prints as JSON; None and negative are for ever.
+    /// Number of readings that `--top` prints as JSON, as given; None and negative are for ever.
     pub readings: Option<i64>,
     /// Pause after each repetition.
     pub interval: Duration,
@@ -147,9 +147,9 @@ pub struct Options {
     /// `-e`: an error reply ends the program with status 1.
     pub errors_are_fatal: bool,
     pub show_pushes: bool,
-    /// Go where nodes of a cluster say that keys are.
+    /// Whether redirections by nodes of a cluster are followed.
     pub follow_redirects: bool,
-    /// Standard output is a terminal.
+    /// Whether standard output is a terminal.
     pub for_people: bool,
     pub book: bool,
     pub verbose: bool,
@@ -158,48 +158,48 @@ pub struct Options {
     pub command: Vec<Vec<u8>>,
 }
 
-/// What `--cluster` and the options that begin like it say.
+/// Values of `--cluster` and of the options that begin like it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClusterOptions {
     /// The words after the subcommand's name.
     pub arguments: Vec<Vec<u8>>,
     /// Replicas of each primary of a new cluster.
     pub replicas: usize,
-    /// Nothing is asked.
+    /// Whether questions are answered with yes, unasked.
     pub yes: bool,
     /// Nodes that give slots, separated by commas; of `import`, the server that gives its keys.
     pub from: Option<String>,
     pub from_user: Option<Vec<u8>>,
     pub from_password: Option<Vec<u8>>,
-    /// Ask for that password on the terminal.
+    /// Whether that password is read from the terminal.
     pub ask_from_password: bool,
     /// The node that gets slots.
     pub to: Option<String>,
-    /// How many slots move; None: ask.
+    /// Number of slots that move; None: the user is asked.
     pub slots: Option<usize>,
-    /// How long one MIGRATE may take, in milliseconds.
+    /// Time that one MIGRATE may take, in milliseconds.
     pub timeout: u64,
     /// Keys of one MIGRATE.
     pub pipeline: u64,
-    /// Keys that are there already are overwritten.
+    /// Whether keys that exist at the target are overwritten.
     pub replace: bool,
-    /// Keys stay where they came from, too.
+    /// Whether keys also stay at their source.
     pub copy: bool,
-    /// Slots move by CLUSTER MIGRATESLOTS.
+    /// Whether slots move by CLUSTER MIGRATESLOTS.
     pub atomic: bool,
     /// `node=weight`, as given.
     pub weights: Vec<String>,
-    /// How far a node may be from its share before slots move, in percent.
+    /// Deviation of a node from its share at which slots move, in percent.
     pub threshold: f32,
     pub use_empty_primaries: bool,
-    /// Show what would move.
+    /// Whether moves are only shown.
     pub simulate: bool,
-    /// Ask every primary for keys of every slot.
+    /// Whether every primary is asked for keys of every slot.
     pub search_multiple_owners: bool,
     pub fix_with_unreachable_primaries: bool,
     pub only_primaries: bool,
     pub only_replicas: bool,
-    /// The new node is to be a replica: of this node, or of the one with the fewest.
+    /// Whether the new node becomes a replica: of this node, or of the one with the fewest.
     pub as_replica: bool,
     pub primary_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! `--askpass` and its like: a password that is typed, a star for each character.
+//! `--askpass` and the like: a password that is typed, a star for each character.
 
 use std::io::{self, BufRead};
 use std::os::fd::AsFd;
@@ -7,7 +7,7 @@ use crate::interactive::KeyByKey;
 
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
-/// Reads standard input up to the end of a line; where that is a terminal, asks on standard error.
+/// Reads standard input up to the end of a line; on a terminal, prompts on standard error.
 pub fn ask(prompt: &str) -> io::Result<Vec<u8>> {
     let stdin = io::stdin();
     let Some(_keys) = KeyByKey::enter(stdin.as_fd()) else {
@@ -19,7 +19,7 @@ pub fn ask(prompt: &str) -> io::Result<Vec<u8>> {
     password
 }
 
-/// The characters up to the end of the line or of the input; `echo` shows what they do to the line.
+/// Returns the characters up to the end of the line or of the input; `echo` shows their effect on the line.
 fn typed(input: impl BufRead, mut echo: impl FnMut(&str)) -> io::Result<Vec<u8>> {
     let mut password = Vec::new();
     for byte in input.bytes() {

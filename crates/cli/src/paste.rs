@@ -1,7 +1,7 @@
-//! Text pasted into the prompt: its lines run one after the other, as if they were typed.
+//! Text pasted into the prompt: its lines run one after the other, as if typed.
 //!
-//! A terminal puts a mark before and behind pasted text. The line editor by itself makes one line of all that is
-//! between them; here the marks only say that keys come from a paste, so that a Tab in it is a blank and asks for no
+//! A terminal puts a mark before and behind pasted text. The line editor by itself makes one line of the text between
+//! them; here the marks only tell that keys are part of a paste, so that a Tab in it is a blank and asks for no
 //! completion.
 
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustyline::{
     RepeatCount,
 };
 
-/// Whether keys come from a paste; clones share the answer.
+/// Whether keys are part of a paste; clones share the answer.
 #[derive(Debug, Clone, Default)]
 pub struct Paste(Arc<AtomicBool>);
 
@@ -28,7 +28,7 @@ impl Paste {
         paste
     }
 
-    /// Whether more of a paste is to come.
+    /// Returns whether a paste is still under way.
     pub fn is_open(&self) -> bool {
         self.0.load(Relaxed)
     }

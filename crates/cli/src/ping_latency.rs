@@ -1,9 +1,9 @@
 //! `--latency`, `--latency-history`, `--latency-dist`: how long PING takes, measured every ten milliseconds; and
 //! `--intrinsic-latency`: how long the system keeps a busy program from running, without any server.
 //!
-//! On a terminal there is one line that is written over and over; as raw or CSV output there is one record
-//! `min max avg samples`, in milliseconds, after the interval. The distribution is a line of characters, a bucket of
-//! durations each, whose background tells the share of samples in it. All of this is drawn as valkey-cli draws it.
+//! On a terminal one line is overwritten again and again; raw or CSV output has one record `min max avg samples`, in
+//! milliseconds, after the interval. The distribution is a line of characters, a bucket of durations each, whose
+//! background shows the share of samples in it. All of this is drawn as valkey-cli draws it.
 
 use std::hint::black_box;
 use std::thread;
@@ -22,10 +22,10 @@ use crate::transport::print;
 /// Time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// Colors of a share of the samples, of none to all of them.
+/// Colors of a share of the samples, from none to all of them.
 const PALETTE: [u8; 19] = [0, 233, 234, 235, 237, 239, 241, 243, 245, 247, 144, 143, 142, 184, 226, 214, 208, 202, 196];
 
-/// Buckets of the distribution: microseconds up to which, and the character.
+/// Buckets of the distribution: the upper bound in microseconds, and the character.
 const BUCKETS: [(u64, char); 31] = [
     (10, '.'),
     (125, '-'),
@@ -72,7 +72,7 @@ struct Samples {
     count: u128,
 }
 
-/// `--latency` and `--latency-history`. On a terminal and with a history: until the program is ended.
+/// Runs `--latency` and `--latency-history`; on a terminal and with a history, until the program is ended.
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let has_history = session.options().mode == Mode::LatencyHistory;
     let output = session.options().output;
@@ -96,7 +96,7 @@ pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     }
 }
 
-/// `--latency-dist`, until the program is ended.
+/// Runs `--latency-dist`, until the program is ended.
 pub fn run_distribution(session: &mut RespSession) -> Result<(), ClientFailure> {
     let interval = interval(session, Duration::from_secs(1));
     let mut lines = 0;
@@ -118,7 +118,7 @@ pub fn run_distribution(session: &mut RespSession) -> Result<(), ClientFailure> 
     }
 }
 
-/// `--intrinsic-latency`: needs no server.
+/// Runs `--intrinsic-latency`, which needs no server.
 pub fn run_intrinsic(seconds: u64, options: &Options) {
     let is_json = options.output.is_json();
     let (start, length) = (Instant::now(), Duration::from_secs(seconds));
@@ -155,7 +155,7 @@ pub fn run_intrinsic(seconds: u64, options: &Options) {
     print(text.as_bytes());
 }
 
-/// Something that takes a core, little and always the same.
+/// Occupies a core for a short and constant time.
 fn work() {
     let mut state = 0x9e37_79b9_u32;
     for step in 0..16 {
@@ -215,7 +215,7 @@ fn legend() -> String {
     )
 }
 
-/// The buckets that have samples, for programs.
+/// Returns the buckets that have samples, for programs.
 fn distribution(counts: &[u64; BUCKETS.len()]) -> Value {
     let filled = counts.iter().zip(BUCKETS).filter(|(count, _)| **count > 0);
     let buckets = filled.map(|(count, (upto, _))| {

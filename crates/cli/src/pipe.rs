@@ -1,7 +1,7 @@
 //! `--pipe`: requests from standard input, sent as they are, and a count of the replies.
 //!
 //! A thread copies the input to the server while this one reads replies, so that neither side waits for the other.
-//! After the input comes an ECHO of twenty random bytes; its reply is known by them and is the last:
+//! After the input the thread sends an ECHO of twenty random bytes, which identify its reply as the last:
 //!
 //! ```text
 //! stdin ... EOF, then  \r\n *2 $4 ECHO $20 <mark>      the line end completes an inline request
@@ -25,14 +25,14 @@ use crate::transport::{Transport, print, reason};
 
 const MARK_SIZE: usize = 20;
 
-/// What the server answered.
+/// Counts of the server's replies.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
     replies: u64,
     errors: u64,
 }
 
-/// Sends the input; whether no request failed.
+/// Sends the input; returns whether no request failed.
 pub fn run(session: RespSession) -> Result<bool, ClientFailure> {
     let timeout = Some(session.options().pipe_timeout).filter(|timeout| !timeout.is_zero());
     let lost = |error: io::Error| ClientFailure::Lost(reason(&error));
@@ -41,7 +41,7 @@ pub fn run(session: RespSession) -> Result<bool, ClientFailure> {
     let mark = mark();
     let (all_sent, sent) = UnixStream::pair().map_err(lost)?;
     thread::spawn(move || {
-        // The end of `sent` is the message; the reading side notices a connection that broke by itself.
+        // Dropping `sent` is the message; the reading side notices a broken connection by itself.
         let _sent = sent;
         let _ = copy_input(&mut writer, &mark);
     });
@@ -73,7 +73,7 @@ fn copy_input(link: &mut Transport, mark: &[u8; MARK_SIZE]) -> io::Result<()> {
     link.send(&last)
 }
 
-/// Reads until the mark comes back; false when nothing came for `timeout` after all was sent.
+/// Reads until the mark is echoed; false when nothing arrived for `timeout` after all was sent.
 fn read_replies(
     link: &mut Transport,
     all_sent: &UnixStream,
@@ -97,7 +97,7 @@ fn read_replies(
                 return Err(ClientFailure::Lost("Server closed the connection".to_owned()));
             }
             let is_last = take_replies(&mut decoder, &mut received, mark, count)?;
-            // The mark is sent after all data, though its reply may be seen before the writer's end.
+            // The mark is sent after all data, though its reply may arrive before the writer's end is seen.
             if is_last && !is_all_sent {
                 print(b"All data transferred. Waiting for the last reply...\n");
             }
@@ -110,7 +110,7 @@ fn read_replies(
     }
 }
 
-/// Whether the server and the writer have something to say; neither after `limit`.
+/// Returns whether the server and the writer have an event; neither after `limit`.
 fn wait(link: &Transport, all_sent: Option<&UnixStream>, limit: Option<Duration>) -> io::Result<(bool, bool)> {
     if link.has_received() {
         return Ok((true, false));
@@ -130,7 +130,7 @@ fn wait(link: &Transport, all_sent: Option<&UnixStream>, limit: Option<Duration>
     }
 }
 
-/// Counts the complete replies in `received` and takes them out; whether the last was the mark.
+/// Counts the complete replies in `received` and removes them; returns whether the last was the mark.
 fn take_replies(
     decoder: &mut Decoder,
     received: &mut Vec<u8>,
@@ -156,7 +156,7 @@ fn take_replies(
     Ok(false)
 }
 
-/// Bytes that no other reply has.
+/// Returns bytes that no other reply has.
 fn mark() -> [u8; MARK_SIZE] {
     let mut bytes = [0; MARK_SIZE];
     let random = std::collections::hash_map::RandomState::new();

@@ -1,12 +1,12 @@
-//! What a primary sends to who asks for its data set: `--rdb`, `--functions-rdb` and `--replica`.
+//! The stream of a primary: `--rdb`, `--functions-rdb` and `--replica`.
 //!
 //! ```text
 //!   REPLCONF ... - SYNC -> \n \n ... $length or $EOF:mark - snapshot -+- the connection ends        --rdb
 //!                                                                     +- REPLCONF ACK 0 - commands  --replica
 //! ```
 //!
-//! What is told of it goes to standard error, so that the snapshot or the commands may go to standard output. The
-//! texts are those of valkey-cli.
+//! Messages go to standard error, so that the snapshot or the commands may go to standard output. The texts are those
+//! of valkey-cli.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -25,10 +25,10 @@ use crate::transport::{Transport, print, reason};
 
 /// The longest line before a snapshot.
 const LINE_MAX: usize = 4096;
-/// How long a replica waits before it says that it has seen the snapshot's end.
+/// Time that a replica waits before it acknowledges the snapshot's end.
 const BEFORE_ACK: Duration = Duration::from_secs(1);
 
-/// Writes a snapshot to a file, or to standard output where that is called `-`.
+/// Writes a snapshot to a file, or to standard output if its name is `-`.
 pub fn dump(mut session: RespSession, file: &str, functions_only: bool) -> Result<ExitCode, ClientFailure> {
     say(&mut session, "capa", "eof")?;
     say(&mut session, "rdb-only", "1")?;
@@ -39,7 +39,7 @@ pub fn dump(mut session: RespSession, file: &str, functions_only: bool) -> Resul
     Ok(ExitCode::SUCCESS)
 }
 
-/// The same of a primary to which nothing is said of who asks.
+/// Writes a snapshot without announcing this program's capabilities to the primary.
 pub fn save(session: RespSession, file: &str) -> Result<(), ClientFailure> {
     let (mut feed, frame) = Feed::ask(session)?;
     match frame.size() {
@@ -90,7 +90,7 @@ pub fn follow(mut session: RespSession) -> Result<ExitCode, ClientFailure> {
     feed.print_commands()
 }
 
-/// Says something of who asks; whether the server knows the option.
+/// Announces something about this program; returns whether the server knows the option.
 fn say(session: &mut RespSession, name: &str, value: &str) -> Result<bool, ClientFailure> {
     eprintln!("sending REPLCONF {name} {value}");
     let reply = session.ask(&["REPLCONF", name, value])?;
@@ -104,15 +104,15 @@ fn failure(text: &str) -> ClientFailure {
     ClientFailure::ErrorReply(text.to_owned())
 }
 
-/// What a primary sends.
+/// Stream of a primary.
 struct Feed {
     link: Transport,
-    /// Received and not used yet.
+    /// Bytes received and not yet used.
     received: Vec<u8>,
 }
 
 impl Feed {
-    /// Asks for a snapshot: how its end will be known.
+    /// Asks for a snapshot: returns how its end is recognized.
     fn ask(session: RespSession) -> Result<(Feed, Frame), ClientFailure> {
         let link = session.into_link().ok_or_else(|| ClientFailure::Lost("not connected".to_owned()))?;
         let mut feed = Feed { link, received: Vec::new() };
@@ -126,7 +126,7 @@ impl Feed {
         frame.map(|frame| (feed, frame)).ok_or_else(|| failure("Error reading bulk length while SYNCing"))
     }
 
-    /// A line that has something in it: empty ones keep the connection alive.
+    /// Returns a line that is not empty: empty ones keep the connection alive.
     fn line(&mut self) -> Result<Vec<u8>, ClientFailure> {
         loop {
             if let Some(line) = take_line(&mut self.received) {
@@ -142,7 +142,7 @@ impl Feed {
         self.link.receive(&mut self.received).map_err(|error| ClientFailure::Lost(reason(&error)))
     }
 
-    /// Writes the snapshot; how many bytes it has.
+    /// Writes the snapshot; returns its number of bytes.
     fn take_snapshot(&mut self, mut frame: Frame, to: &mut dyn Write) -> Result<u64, ClientFailure> {
         let failed = |error: io::Error| failure(&format!("Error writing data to file: {}", reason(&error)));
         let mut written = 0;
@@ -183,7 +183,7 @@ impl Feed {
     }
 }
 
-/// Takes out a line that has something in it, with what is before it.
+/// Removes a line that is not empty, with the bytes before it.
 fn take_line(received: &mut Vec<u8>) -> Option<Vec<u8>> {
     while let Some(end) = received.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = received.drain(..=end).collect();

@@ -1,22 +1,22 @@
-//! Where a node of a cluster says that a key is: `MOVED 3999 10.0.0.1:6381`, for good, or `ASK ...`, for this once.
+//! Redirection of a key by a node of a cluster: `MOVED 3999 10.0.0.1:6381`, for good, or `ASK ...`, for this once.
 
 use resp::Value;
 
-/// Redirections of one command that are followed; a cluster that is at odds with itself could send it on for ever.
+/// Redirections of one command that are followed; a cluster that disagrees with itself could redirect it for ever.
 pub const REDIRECTIONS_MAX: usize = 16;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Redirect {
     pub slot: u16,
-    /// None where the node does not know: the host is the one that was asked.
+    /// None if the node does not know its host: it is the one that was asked.
     pub host: Option<String>,
     pub port: u16,
-    /// The node serves the key only behind ASKING.
+    /// Whether the node serves the key only behind ASKING.
     pub asking: bool,
 }
 
 impl Redirect {
-    /// What the reply says, if it is such an error.
+    /// Returns the redirection, if the reply is one.
     pub fn of(reply: &Value) -> Option<Redirect> {
         let Value::Error(text) = reply else { return None };
         let mut words = std::str::from_utf8(text).ok()?.split(' ');

@@ -1,7 +1,7 @@
 //! Replies as text: one function over [`Value`] for each output format.
 //!
 //! The texts are those of valkey-cli, byte for byte, because scripts parse them. Formatted output, for people, numbers
-//! the elements of an aggregate and indents what is nested below its number:
+//! the elements of an aggregate and indents nested elements below their number:
 //!
 //! ```text
 //! 1) "a"                      array     1# "k" => "v"     map (a value of several lines starts a line of its own)
@@ -29,13 +29,13 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// For programs that read JSON.
+    /// Returns whether the output is for programs that read JSON.
     pub fn is_json(self) -> bool {
         matches!(self, OutputFormat::Json | OutputFormat::QuotedJson)
     }
 }
 
-/// A reply with the end of line or delimiter that its format puts behind it.
+/// Formats a reply with the end of line or delimiter that its format puts behind it.
 pub fn reply(value: &Value, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
     match options.output {
@@ -56,7 +56,7 @@ pub fn reply(value: &Value, options: &Options) -> Vec<u8> {
     out
 }
 
-/// A push message; on a terminal, which keys client tracking took out of date is said in one line.
+/// Formats a push message; on a terminal, invalidations by client tracking take one line.
 pub fn push(value: &Value, options: &Options) -> Vec<u8> {
     let keys = match value {
         Value::Push(items) if options.output == OutputFormat::Formatted => match &items[..] {
@@ -75,7 +75,7 @@ pub fn push(value: &Value, options: &Options) -> Vec<u8> {
     out
 }
 
-/// `value` as valkey-cli prints it on a terminal, with its new line. Lines after the first start with `indent`.
+/// Appends `value` as valkey-cli prints it on a terminal, with a line end. Lines after the first start with `indent`.
 pub fn formatted(out: &mut Vec<u8>, value: &Value, indent: &str) {
     match value {
         Value::Null => out.extend(b"(nil)"),
@@ -126,7 +126,7 @@ fn formatted_pairs(out: &mut Vec<u8>, pairs: &[(Value, Value)], indent: &str) {
     }
 }
 
-/// The first number has no indent of its own: it stands behind its parent's number.
+/// Appends a number; the first has no indent of its own: it stands behind its parent's number.
 fn formatted_number(out: &mut Vec<u8>, index: usize, width: usize, mark: char, indent: &str) {
     let indent = if index == 0 { "" } else { indent };
     out.extend(format!("{indent}{:>width$}{mark} ", index + 1).as_bytes());
@@ -149,7 +149,7 @@ fn takes_lines(value: &Value) -> bool {
     }
 }
 
-/// The bytes of `value`, without an end of line; an error has one, also between elements.
+/// Appends the bytes of `value`, without an end of line; an error has one, also between elements.
 pub fn raw(out: &mut Vec<u8>, value: &Value, delimiter: &[u8]) {
     match value {
         Value::Null => {}
@@ -173,7 +173,7 @@ pub fn raw(out: &mut Vec<u8>, value: &Value, delimiter: &[u8]) {
     }
 }
 
-/// `value` as one CSV record without its end; nested aggregates are flattened into it.
+/// Appends `value` as one CSV record without its end; nested aggregates are flattened into it.
 pub fn csv(out: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Null => out.extend(b"NULL"),
@@ -227,7 +227,7 @@ mod tests {
         text(|out| formatted(out, value, ""))
     }
 
-    /// A reply in each format: formatted, raw, CSV, JSON. All but the big number were taken from valkey-cli.
+    /// Replies in each format: formatted, raw, CSV, JSON. All but the big number were taken from valkey-cli.
     fn scalars() -> Vec<(Value, [&'static str; 4])> {
         vec![
             (bulk("Hello World"), ["\"Hello World\"\n", "Hello World", "\"Hello World\"", "\"Hello World\""]),

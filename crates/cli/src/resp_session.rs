@@ -1,10 +1,10 @@
-//! A RESP session: a connection with what the server remembers of it.
+//! A RESP session: a connection with its state on the server.
 //!
-//! A new connection is greeted with AUTH, SELECT and HELLO as the options ask. What is refused is reported and the
-//! connection kept, so that the user sees the server's answer to the command itself as well.
+//! A new connection is greeted with AUTH, SELECT and HELLO as the options ask. A refusal is printed and the connection
+//! kept, so that the user sees the server's answer to the command itself as well.
 //!
 //! The replies to some commands change the session, and the prompt shows it: SELECT (database), MULTI, EXEC and
-//! DISCARD (transaction), SUBSCRIBE and its kin (messages may come at any time), HELLO and RESET (protocol).
+//! DISCARD (transaction), SUBSCRIBE and the like (messages may arrive at any time), HELLO and RESET (protocol).
 
 use std::os::fd::BorrowedFd;
 use std::thread;
@@ -20,15 +20,15 @@ use crate::reply_format::{self, OutputFormat};
 use crate::transport::{Interrupts, Transport, TransportEvent, has_colors, print, reason};
 use resp::address::Target;
 
-/// Time between two attempts to get a lost connection back.
+/// Time between two attempts to restore a lost connection.
 const RECONNECT_EVERY: Duration = Duration::from_secs(1);
 
-/// What to do with push messages that arrive before a reply.
+/// Treatment of push messages that arrive before a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pushes {
-    /// They are beside the reply: print or drop them, as the options say.
+    /// They are not the reply: they are printed or dropped, as the options say.
     Aside,
-    /// They are what is waited for.
+    /// They are the replies that are waited for.
     AreReplies,
 }
 
@@ -43,22 +43,22 @@ struct Subscriptions {
 pub struct RespSession {
     options: Options,
     link: Option<Transport>,
-    /// Received and not decoded yet.
+    /// Bytes received and not yet decoded.
     received: Vec<u8>,
     decoder: Decoder,
-    /// Present when a person can press Ctrl-C and go on.
+    /// Present when a person can press Ctrl-C and continue.
     interrupts: Option<Interrupts>,
     /// The database of the current connection.
     database: i64,
-    /// The database that a new connection is to select.
+    /// The database that a new connection selects.
     wanted_database: i64,
     /// In a transaction: the database before it.
     transaction: Option<i64>,
     resp3: bool,
     subscriptions: Subscriptions,
-    /// MONITOR runs: what comes are its lines.
+    /// Whether MONITOR runs: values that arrive are its lines.
     monitoring: bool,
-    /// SHUTDOWN was sent: the end of the connection is its success.
+    /// Whether SHUTDOWN was sent: the end of the connection is its success.
     shutting_down: bool,
 }
 
@@ -80,7 +80,7 @@ impl RespSession {
         }
     }
 
-    /// Greets a new connection; the error is what the server refused, and in which words.
+    /// Greets a new connection; the inner error is the server's refusal, in its words.
     fn greet(&mut self) -> Result<Result<(), String>, ClientFailure> {
         if let Some(password) = self.options.password.clone() {
             let mut auth = vec![b"AUTH".to_vec()];
@@ -114,8 +114,8 @@ impl RespSession {
         Ok(Ok(()))
     }
 
-    /// A session that is connected, and greeted as the options ask: what works without a person stops where it is
-    /// refused.
+    /// Returns a session that is connected, and greeted as the options ask: a mode that works without a person stops at
+    /// a refusal.
     pub fn open(options: Options) -> Result<RespSession, ClientFailure> {
         let mut session = RespSession::new(options, None);
         session.connect_and_greet()?.map_err(ClientFailure::ErrorReply)?;
@@ -136,7 +136,7 @@ impl RespSession {
         &self.options
     }
 
-    /// The connection itself, for a caller that uses it without this session from then on.
+    /// Returns the connection itself, for a caller that uses it without this session from then on.
     pub fn into_link(self) -> Option<Transport> {
         self.link
     }
@@ -147,7 +147,7 @@ impl RespSession {
         self.receive(Pushes::Aside)
     }
 
-    /// The same, but a connection that is lost is made again, however long that takes; a line says so meanwhile.
+    /// Does the same, but restores a lost connection, however long that takes; a line says so meanwhile.
     pub fn ask_patiently(&mut self, arguments: &[impl AsRef<[u8]>]) -> Result<Value, ClientFailure> {
         let mut tries = 0;
         loop {
@@ -160,13 +160,13 @@ impl RespSession {
             }
             tries += 1;
             print(format!("\r\x1b[0KReconnecting... {tries}\r").as_bytes());
-            // Without a connection the next attempt to ask fails, and the loop goes on.
+            // Without a connection the next attempt to ask fails, and the loop continues.
             let _ = self.connect(None);
             thread::sleep(RECONNECT_EVERY);
         }
     }
 
-    /// The next reply to what was sent before.
+    /// Returns the next reply to a command sent before.
     pub fn next_reply(&mut self) -> Result<Value, ClientFailure> {
         self.receive(Pushes::Aside)
     }
@@ -182,7 +182,7 @@ impl RespSession {
         commands.iter().map(|_| self.receive(Pushes::Aside)).collect()
     }
 
-    /// The reply to what the user did not ask for: where it cannot be asked now, or is refused, there is none.
+    /// Returns the reply to a command that the user did not type; none if it cannot be sent now, or is refused.
     fn ask_aside(&mut self, arguments: &[&str]) -> Option<Value> {
         if self.link.is_none() || self.subscriptions.any() || self.transaction.is_some() {
             return None;
@@ -203,7 +203,7 @@ impl RespSession {
         link.send(&bytes).map_err(|error| ClientFailure::Lost(reason(&error)))
     }
 
-    /// The next value that is waited for.
+    /// Returns the next value that is waited for.
     fn receive(&mut self, pushes: Pushes) -> Result<Value, ClientFailure> {
         loop {
             match self.decode()? {
@@ -257,7 +257,7 @@ impl RespSession {
         Ok(())
     }
 
-    /// Prints what answers the command, and messages that come before it. Returns the last.
+    /// Prints the replies to the command, and messages that arrive before them. Returns the last.
     fn receive_and_print(&mut self, command: &Command<'_>) -> Result<Value, ClientFailure> {
         let mut confirmations = command.confirmations();
         loop {
@@ -287,7 +287,7 @@ impl RespSession {
         }
     }
 
-    /// Sends the command to where a cluster says that its key is, if the reply says that.
+    /// Follows a redirection: sends the command to the node that the reply names, if it names one.
     fn follow(&mut self, command: &Command<'_>, mut reply: Value) -> Result<Value, ClientFailure> {
         for _ in 0..REDIRECTIONS_MAX {
             let Some(redirect) = self.redirect(&reply) else { break };
@@ -301,7 +301,7 @@ impl RespSession {
             }
             self.options.target = target;
             if let Err(refusal) = self.connect_and_greet()? {
-                // In another database, or as another user, the command would be another one.
+                // In another database, or as another user, the command would have another effect.
                 eprintln!("{refusal}");
                 return Err(ClientFailure::Lost(String::new()));
             }
@@ -350,7 +350,7 @@ impl RespSession {
         Ok(())
     }
 
-    /// Remembers what the reply changed on the server's side of the session.
+    /// Records how the reply changed the server's side of the session.
     fn note(&mut self, command: &Command<'_>, reply: &Value) -> Result<(), ClientFailure> {
         let refused = matches!(reply, Value::Error(_));
         let count = command.arguments.len();
@@ -398,7 +398,7 @@ impl RespSession {
         self.wanted_database = number;
     }
 
-    /// Drops the connection and what the server remembered of it.
+    /// Drops the connection and its state on the server.
     fn forget(&mut self) {
         self.link = None;
         self.received.clear();
@@ -414,7 +414,7 @@ impl RespSession {
         ClientFailure::Connect(format!("Could not connect to server at {}: {}", self.options.target, reason(error)))
     }
 
-    /// Says how to leave the stream of messages while nothing comes.
+    /// Prints how to leave the stream of messages while none arrives.
     fn wait_for_message_or_input(&mut self, input: BorrowedFd<'_>) -> Result<TransportEvent, ClientFailure> {
         let on_terminal = self.options.output != OutputFormat::Raw && self.options.for_people;
         let in_color = on_terminal && has_colors();
@@ -435,7 +435,7 @@ impl RespSession {
 }
 
 impl Client for RespSession {
-    /// `127.0.0.1:6379[1](TX)> `: the database unless it is 0, and the state if there is any.
+    /// Returns `127.0.0.1:6379[1](TX)> `: the database unless it is 0, and the state if there is any.
     fn prompt(&self) -> String {
         if self.link.is_none() {
             return "not connected> ".to_owned();
@@ -542,7 +542,7 @@ impl Subscriptions {
     }
 }
 
-/// The kind and the count of a message about subscriptions, or of one sent to a channel (whose third item is no count).
+/// Returns kind and count of a message about subscriptions, or of one sent to a channel (whose third item is no count).
 fn pubsub_message(value: &Value, resp3: bool) -> Option<(&[u8], i64)> {
     let items = match value {
         Value::Push(items) if resp3 => items,
@@ -561,7 +561,7 @@ fn closed() -> ClientFailure {
     ClientFailure::Lost("Server closed the connection".to_owned())
 }
 
-/// A command's words, and what its name says about the replies to come.
+/// A command's words, and the kind of replies that its name implies.
 struct Command<'a> {
     arguments: &'a [Vec<u8>],
 }
@@ -579,13 +579,13 @@ impl Command<'_> {
         self.name().eq_ignore_ascii_case(name.as_bytes())
     }
 
-    /// How many messages confirm the command: one a channel, for it is answered by messages only.
+    /// Returns how many messages confirm the command: one a channel, because only messages answer it.
     fn confirmations(&self) -> usize {
         let names = ["subscribe", "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe"];
         if names.iter().any(|name| self.is(name)) { self.arguments.len().saturating_sub(1).max(1) } else { 0 }
     }
 
-    /// Whether the reply is text for people, in lines of its own, printed as it is in every format.
+    /// Returns whether the reply is text for people, in lines of its own, printed as it is in every format.
     fn is_text(&self) -> bool {
         let second = self.arguments.get(1).map(|word| String::from_utf8_lossy(word).to_ascii_lowercase());
         let second = second.as_deref().unwrap_or("");

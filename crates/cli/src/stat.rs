@@ -21,7 +21,7 @@ const HEADING: &str = "\
 keys       mem      clients blocked requests            connections          
 ";
 
-/// Until the program is ended.
+/// Runs until the program is ended.
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let interval = Some(session.options().interval).filter(|interval| !interval.is_zero());
     let (mut lines, mut requests) = (0u64, 0);
@@ -45,7 +45,7 @@ pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     }
 }
 
-/// What INFO tells at one moment.
+/// Values of INFO at one moment.
 #[derive(Debug)]
 struct Moment {
     keys: i64,
@@ -53,14 +53,14 @@ struct Moment {
     clients: i64,
     blocked: i64,
     requests: i64,
-    /// Requests since the moment before.
+    /// Number of requests since the moment before.
     growth: i64,
     connections: i64,
     child: &'static str,
 }
 
 impl Moment {
-    /// `requests` is how many the moment before told of.
+    /// Reads INFO; `requests` is the number of requests at the moment before.
     fn of(info: &str, requests: &mut i64) -> Moment {
         let field = |name: &str| {
             let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

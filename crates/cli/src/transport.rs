@@ -1,4 +1,4 @@
-//! The byte stream to the server, TCP, TLS or Unix socket, and what can end the wait for its next bytes.
+//! The byte stream to the server, TCP, TLS or Unix socket, and the events that end the wait for its next bytes.
 //!
 //! Reads block. While a person sits in front, Ctrl-C must end the wait without ending the program, so every wait
 //! polls two descriptors: the socket, and a pipe that a SIGINT handler writes to ([`Interrupts`]). Without such a pipe
@@ -38,7 +38,7 @@ pub struct Interrupts {
 }
 
 impl Interrupts {
-    /// From now on SIGINT no longer ends the program.
+    /// Catches SIGINT, which no longer ends the program from then on.
     pub fn catch() -> io::Result<Interrupts> {
         let (pipe, write_end) = UnixStream::pair()?;
         pipe.set_nonblocking(true)?;
@@ -46,7 +46,7 @@ impl Interrupts {
         Ok(Interrupts { pipe })
     }
 
-    /// Forgets the interrupts so far; tells whether there were any.
+    /// Clears the interrupts so far; returns whether there were any.
     fn take(&mut self) -> bool {
         let mut bytes = [0; 64];
         let mut any = false;
@@ -57,7 +57,7 @@ impl Interrupts {
     }
 }
 
-/// What a wait ended with.
+/// Event that ended a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TransportEvent {
     /// The server sent bytes or closed the connection.
@@ -87,8 +87,8 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Connects, to the first of a name's addresses that answers, each in at most the time for that if there is one;
-    /// those of the preferred version come first.
+    /// Connects to the first of a name's addresses that answers, those of the preferred version first, each within the
+    /// timeout if there is one.
     pub fn connect(options: &Options) -> io::Result<Transport> {
         let socket = match &options.target {
             Target::Tcp { host, port } => {
@@ -103,7 +103,7 @@ impl Transport {
         Ok(Transport { socket })
     }
 
-    /// The same connection once more, for another thread.
+    /// Returns the same connection once more, for another thread.
     pub fn try_clone(&self) -> io::Result<Transport> {
         let socket = match &self.socket {
             Socket::Tcp(stream) => Socket::Tcp(stream.try_clone()?),
@@ -142,7 +142,7 @@ impl Transport {
                 Socket::Tls { stream, socket } => unblocked(socket, PollFlags::IN, || locked(stream).read(&mut chunk)),
             };
             match result {
-                // Who ends without a word ends all the same.
+                // A server that ends TLS without a closing message has ended all the same.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break 0,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result?,
@@ -152,7 +152,7 @@ impl Transport {
         Ok(count)
     }
 
-    /// Whether bytes of the server are here already, of which the descriptor tells nothing.
+    /// Returns whether bytes of the server have been read already, which the descriptor does not show.
     pub fn has_received(&self) -> bool {
         matches!(&self.socket, Socket::Tls { stream, .. } if locked(stream).has_plain())
     }
@@ -191,7 +191,7 @@ impl Transport {
         }
     }
 
-    /// Whether the server has closed the connection, as far as is known without waiting.
+    /// Returns whether the server has closed the connection, as far as is known without waiting.
     pub fn is_closed(&self) -> bool {
         if let Socket::Tls { stream, .. } = &self.socket {
             return locked(stream).has_ended();
@@ -213,7 +213,7 @@ impl Transport {
     }
 }
 
-/// The addresses of a name, those of the preferred version first.
+/// Returns the addresses of a name, those of the preferred version first.
 pub fn resolve(options: &Options, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
     let first = options.preferred_ip;
@@ -221,7 +221,7 @@ pub fn resolve(options: &Options, host: &str, port: u16) -> io::Result<Vec<Socke
     Ok(addresses)
 }
 
-/// The stream with TLS around it, after the handshake.
+/// Returns the stream with TLS around it, after the handshake.
 fn encrypted(stream: TcpStream, options: &Options) -> io::Result<Socket> {
     stream.set_read_timeout(options.connect_timeout)?;
     let settings = options.tls.settings().map_err(io::Error::other)?;
@@ -232,7 +232,7 @@ fn encrypted(stream: TcpStream, options: &Options) -> io::Result<Socket> {
     Ok(Socket::Tls { stream: Arc::new(Mutex::new(stream)), socket })
 }
 
-/// Tries again as soon as the socket is ready for `what`, until it does not have to wait.
+/// Retries as soon as the socket is ready for `what`, until the work does not have to wait.
 fn unblocked<T>(socket: &TcpStream, what: PollFlags, mut work: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match work() {
@@ -246,7 +246,7 @@ fn unblocked<T>(socket: &TcpStream, what: PollFlags, mut work: impl FnMut() -> i
     }
 }
 
-/// A connection to the first of the addresses that answers.
+/// Returns a connection to the first of the addresses that answers.
 fn first_connected(addresses: &[SocketAddr], options: &Options) -> io::Result<TcpStream> {
     let mut outcome = Err(io::ErrorKind::AddrNotAvailable.into());
     for address in addresses {
@@ -262,12 +262,12 @@ fn first_connected(addresses: &[SocketAddr], options: &Options) -> io::Result<Tc
     outcome
 }
 
-/// Readable, closed or broken: in each case a read will not block.
+/// Returns whether a read will not block: the descriptor is readable, closed or broken.
 fn is_ready(descriptor: Option<&PollFd<'_>>) -> bool {
     descriptor.is_some_and(|descriptor| !descriptor.revents().is_empty())
 }
 
-/// What the operating system says of `error`, without Rust's additions.
+/// Returns the operating system's text of `error`, without Rust's additions.
 pub fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
@@ -277,12 +277,12 @@ pub fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Whether the terminal is of a kind that shows colors.
+/// Returns whether the terminal is of a kind that shows colors.
 pub fn has_colors() -> bool {
     std::env::var("TERM").is_ok_and(|term| term.contains("xterm"))
 }
 
-/// Writes to standard output at once. A reader that went away ends the program, as it ends any filter.
+/// Writes to standard output at once. A reader that has gone away ends the program, as it ends any filter.
 pub fn print(bytes: &[u8]) {
     let mut stdout = io::stdout().lock();
     if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {

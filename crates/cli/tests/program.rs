@@ -1,6 +1,6 @@
 //! The program as a user runs it, against a server of a few lines that answers each request with canned bytes.
 //!
-//! What the program sent is compared with what valkey-cli sends, what it printed with what valkey-cli prints.
+//! Requests of the program are compared with those of valkey-cli, its output with valkey-cli's.
 
 mod terminal;
 
@@ -9,8 +9,8 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 
-/// The conversations of one test: for each connection in turn, pairs of the request expected and the reply to it. After
-/// the last pair the server waits for the program to close the connection, or closes it itself.
+/// The conversations of one test: for each connection in turn, pairs of the expected request and its reply. After the
+/// last pair the server waits for the program to close the connection, or closes it itself.
 struct Server {
     port: u16,
     thread: JoinHandle<()>,
@@ -86,7 +86,7 @@ fn resp(words: &[&str]) -> Vec<u8> {
     bytes.into_bytes()
 }
 
-/// A connection with RESP requests, words separated by blanks, and their replies.
+/// Returns a connection with RESP requests, words separated by blanks, and their replies.
 fn talk(exchanges: &[(&str, &str)]) -> Conversation {
     let pair =
         |(request, reply): &(&str, &str)| (resp(&request.split(' ').collect::<Vec<_>>()), reply.as_bytes().to_vec());
@@ -204,7 +204,7 @@ fn a_server_that_is_not_there_is_status_1() {
     };
     let expected = format!("Could not connect to server at 127.0.0.1:{port}: Connection refused\n");
     check(run(&["-p", &port, "get", "a"], ""), 1, "", &expected);
-    // In a session each command tries again, and the session ends well.
+    // In a session each command tries to connect again, and the session ends well.
     check(run(&["-p", &port], "get a\n"), 0, "", &expected.repeat(2));
 }
 
@@ -404,7 +404,7 @@ fn a_walk_shows_a_bar_only_on_a_terminal() {
         let output = output.wait_with_output().unwrap();
         server.thread.join().unwrap();
         drop(command);
-        // Nobody else has the terminal: what was written to it comes, and then an error.
+        // No other process has the terminal: the text written to it arrives, and then an error.
         let mut shown = Vec::new();
         let _ = master.read_to_end(&mut shown);
         let shown = String::from_utf8(shown).unwrap();
@@ -503,7 +503,7 @@ fn hot_keys_need_an_lfu_policy() {
     assert_eq!((output.status.code(), output.stderr), (Some(1), b"Error: ERR no\n".to_vec()));
 }
 
-/// Answers a pipe: `replies` to what comes before the mark, then the mark itself where `echoes`.
+/// Answers a pipe: `replies` to the requests before the mark, then the mark itself if `echoes`.
 fn pipe_server(input: &'static str, replies: &'static str, echoes: bool) -> (u16, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

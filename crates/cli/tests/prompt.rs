@@ -75,7 +75,7 @@ impl Prompt {
         self.master.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until `text` is shown behind what was waited for before.
+    /// Waits until `text` is shown behind the text of the wait before.
     fn expect(&mut self, text: &str) {
         let until = Instant::now() + PATIENCE;
         while !self.shown.contains(text) {

@@ -1,5 +1,5 @@
-//! `--top` on a terminal, against a server of a few lines: what the screen shows, what keys do, and that the terminal
-//! gets back what it had however the program ends.
+//! `--top` on a terminal, against a server of a few lines: the screen, the effect of keys, and that the terminal's
+//! state is restored however the program ends.
 
 mod on_terminal;
 mod terminal;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// A server that answers what the program asks; each INFO tells of ten commands more than the one before.
+/// Starts a server that answers the program's commands; each INFO counts ten commands more than the one before.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -31,7 +31,7 @@ fn serve(mut stream: TcpStream) {
     let (mut pending, mut buffer, mut commands) = (String::new(), [0; 4096], 0);
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         pending.push_str(&String::from_utf8_lossy(&buffer[..count]));
-        // The last question of a round; all are answered then.
+        // GET ends a round of commands; all are answered then.
         while let Some(end) = pending.find("GET\r\n") {
             pending.drain(..end + 5);
             commands += 10;
@@ -92,7 +92,7 @@ impl Terminal {
         kill_process(Pid::from_child(&self.program), signal).unwrap();
     }
 
-    /// Waits until the program stands still.
+    /// Waits until the program is stopped.
     fn expect_stopped(&self) {
         let (until, path) = (Instant::now() + PATIENCE, format!("/proc/{}/stat", self.program.id()));
         while !std::fs::read_to_string(&path).unwrap().contains(") T ") {
@@ -105,7 +105,7 @@ impl Terminal {
         tcgetattr(&self.slave).unwrap().local_modes
     }
 
-    /// Waits for the end of the program, and checks what it left of the terminal.
+    /// Waits for the end of the program, and checks the state in which it left the terminal.
     fn ended(mut self) -> ExitStatus {
         self.expect(LEAVE);
         let status = self.program.wait().unwrap();
@@ -136,7 +136,7 @@ fn the_size_of_the_terminal_may_change() {
     let mut terminal = Terminal::start(server());
     terminal.expect("hot keys  ");
     tcsetwinsize(&terminal.slave, Winsize { ws_row: 10, ws_col: 30, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-    // The terminal is not the program's own, so nobody but this tells it.
+    // The terminal is not the program's own, so only this test sends the signal.
     terminal.signal(Signal::WINCH);
     terminal.expect("q quit  p pause  Tab table  s \x1b[0m");
     terminal.press("\x03");

@@ -4,17 +4,17 @@ use std::io::BufRead;
 
 use super::console::Console;
 
-/// Whether the user agrees.
+/// Returns whether the user agrees.
 pub fn confirm(console: Console, question: &str) -> bool {
     is_yes(console, &format!("{question} (type 'yes' to accept): "))
 }
 
-/// Whether the answer is yes.
+/// Returns whether the answer is yes.
 pub fn is_yes(console: Console, prompt: &str) -> bool {
     ask(console, prompt).is_some_and(|answer| answer == "yes")
 }
 
-/// The answer; None at the end of the input.
+/// Returns the answer; None at the end of the input.
 pub fn ask(console: Console, prompt: &str) -> Option<String> {
     console.plain(prompt);
     let mut line = String::new();

@@ -1,4 +1,4 @@
-//! Slots move by CLUSTER MIGRATESLOTS: the source sends them with their keys, and is asked how far it is.
+//! Moves slots by CLUSTER MIGRATESLOTS: the source sends them with their keys, and is polled for its progress.
 
 use resp::Value;
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use super::planning::slots::ranges_text;
 /// How often the source is asked.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How a migration is, as far as that matters here.
+/// Progress of a migration, as far as it matters here.
 #[derive(Debug, PartialEq, Eq)]
 enum MigrationState {
     Running,
@@ -49,7 +49,7 @@ pub fn move_ranges(
     Ok(())
 }
 
-/// The state of the migration of these ranges, the newest of several.
+/// Returns the state of the migration of these ranges, the newest of several.
 fn state_of(reply: &Value, ranges: &str) -> MigrationState {
     let failed = |text: &str| MigrationState::Failed(text.to_owned());
     let Value::Array(migrations) = reply else {
@@ -67,7 +67,7 @@ fn state_of(reply: &Value, ranges: &str) -> MigrationState {
     }
 }
 
-/// A text of a map, or of an array of names and values.
+/// Returns a text of a map, or of an array of names and values.
 fn field<'v>(entry: &'v Value, name: &str) -> Option<&'v [u8]> {
     let is_named = |key: &Value| matches!(key, Value::Bulk(key) if key.eq_ignore_ascii_case(name.as_bytes()));
     let value = match entry {

@@ -1,4 +1,4 @@
-//! `backup`: the snapshot of each primary, and a file that tells which node had which slots.
+//! `backup`: the snapshot of each primary, and a file that lists each node's slots.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! `info`, `check` and `fix`: what nodes have, whether they agree, and whether each slot has one owner and is at rest.
+//! `info`, `check` and `fix`: contents of nodes, their agreement, and that each slot is stable and has one owner.
 
 use resp::Value;
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ pub enum Extent {
     /// Nodes are not listed.
     Quiet,
     Full,
-    /// And what is found is mended.
+    /// Problems that are found are fixed, too.
     Fix,
 }
 
-/// Prints how much each primary has. Where one does not say, that is the end of it.
+/// Prints how much each primary holds. Stops at a primary that does not answer.
 pub fn show_info(view: &mut ClusterView<'_>) {
-    // What was wrong has been said.
+    // The error has already been printed.
     let _ = show_sizes(view);
 }
 
@@ -48,7 +48,7 @@ fn show_sizes(view: &mut ClusterView<'_>) -> Outcome {
     Ok(())
 }
 
-/// Whether all is well, or was mended. What makes the cluster unfit for moving slots is kept in `problems`.
+/// Returns whether the cluster is well, or was fixed. Problems that forbid moving slots are recorded in `problems`.
 pub fn check(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     let console = view.console;
     view.mends = extent == Extent::Fix;
@@ -85,14 +85,14 @@ pub fn check(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     Ok(is_well)
 }
 
-/// Says what is wrong, and keeps it.
+/// Prints a problem and records it.
 fn problem(view: &mut ClusterView<'_>, text: &str) -> bool {
     view.problems.push(text.trim_end().to_owned());
     view.console.error(&format!("{text}\n"));
     false
 }
 
-/// The slots that some node moves, after each such node was told of.
+/// Returns the slots that some node moves, and prints each such node.
 fn open_slots(view: &mut ClusterView<'_>) -> BTreeSet<u16> {
     let mut open = BTreeSet::new();
     let mut texts = Vec::new();
@@ -125,7 +125,7 @@ fn tend_open_slots(view: &mut ClusterView<'_>, open: &BTreeSet<u16>, extent: Ext
     Ok(open.iter().all(|slot| fix_open_slot(view, *slot).is_ok()))
 }
 
-/// Slots of primaries that cannot be asked look as if nobody had them; they are left alone unless the user insists.
+/// Refuses when a primary is unreachable: its slots look unowned, and are left alone unless the user insists.
 fn refuse_without_primaries(view: &ClusterView<'_>, what: &str) -> Outcome {
     let count = view.unreachable_primaries;
     if count == 0 || view.settings().fix_with_unreachable_primaries {
@@ -144,7 +144,7 @@ fn uncovered_slots(view: &ClusterView<'_>) -> Slots {
     (0..SLOTS).filter(|slot| !view.nodes.iter().any(|node| node.line.slots.contains(*slot))).collect()
 }
 
-/// Looks for slots that several primaries own or have keys of.
+/// Looks for slots that several primaries own or hold keys of.
 fn check_owners(view: &mut ClusterView<'_>, extent: Extent) -> Outcome<bool> {
     let console = view.console;
     console.info(">>> Check for multiple slot owners...\n");

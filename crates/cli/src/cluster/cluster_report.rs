@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::reply_format;
 use crate::transport::print;
 
-/// What nodes there are, what they have, and what a check found; None: nothing was checked.
+/// Prints the nodes, how much they hold, and the result of a check; None: nothing was checked.
 pub fn print_cluster(view: &mut ClusterView<'_>, is_well: Option<bool>) -> Outcome {
     let mut nodes = Vec::new();
     for at in 0..view.nodes.len() {
@@ -42,7 +42,7 @@ fn node(view: &mut ClusterView<'_>, at: usize) -> Outcome<Value> {
     ]))
 }
 
-/// What a node answered, on a line of its own.
+/// Prints a node's reply on a line of its own.
 pub fn print_reply(options: &Options, address: &str, reply: Result<Value, String>) {
     let answer = match reply {
         Ok(Value::Error(error)) => ("error", Value::Bulk(error)),

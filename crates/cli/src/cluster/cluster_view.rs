@@ -1,4 +1,4 @@
-//! A cluster as one node tells of it, with a connection to each node that answers.
+//! A cluster as one node describes it, with a connection to each node that answers.
 
 use resp::Value;
 
@@ -10,31 +10,31 @@ use crate::options::{ClusterOptions, Options};
 /// Commands sent in one go.
 const BATCH: usize = 1024;
 
-/// Which of the nodes that are told of take part.
+/// Selection of the known nodes that take part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Include {
     Reachable,
     All,
 }
 
-/// The nodes: first the one that was asked, then the others in the order in which it told of them.
+/// Nodes of a cluster: first the one that was asked, then the others in the order in which it lists them.
 #[derive(Debug)]
 pub struct ClusterView<'a> {
     pub nodes: Vec<Node>,
-    /// What checks found that must be mended before slots move, in words.
+    /// Problems, in words, that checks found and that must be fixed before slots move.
     pub problems: Vec<String>,
     /// Slots that several nodes have, in words.
     pub conflicts: Vec<String>,
     /// Primaries that did not answer or are out of service.
     pub unreachable_primaries: usize,
-    /// What is wrong on the way is mended.
+    /// Whether problems found on the way are fixed.
     pub mends: bool,
     pub options: &'a Options,
     pub console: Console,
 }
 
 impl<'a> ClusterView<'a> {
-    /// Nothing yet.
+    /// Returns a view without nodes.
     pub fn empty(options: &'a Options, console: Console) -> ClusterView<'a> {
         let nodes = Vec::new();
         ClusterView {
@@ -48,7 +48,7 @@ impl<'a> ClusterView<'a> {
         }
     }
 
-    /// Asks the node at an address, and all that it knows.
+    /// Asks the node at an address, and all nodes that it knows.
     pub fn load(
         options: &'a Options,
         console: Console,
@@ -103,18 +103,18 @@ impl<'a> ClusterView<'a> {
         &self.options.cluster
     }
 
-    /// The number of the node with this name.
+    /// Returns the number of the node with this name.
     pub fn by_id(&self, id: &str) -> Option<usize> {
         let id = id.to_ascii_lowercase();
         self.nodes.iter().position(|node| node.id() == id)
     }
 
-    /// The numbers of the primaries.
+    /// Returns the numbers of the primaries.
     pub fn primaries(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|at| self.nodes[*at].is_primary()).collect()
     }
 
-    /// The reachable primary with the fewest replicas, `but` apart.
+    /// Returns the reachable primary with the fewest replicas, except `but`.
     pub fn with_fewest_replicas(&self, but: Option<usize>) -> Option<usize> {
         let fit = self.primaries().into_iter().filter(|at| Some(*at) != but && self.nodes[*at].is_connected());
         fit.min_by_key(|at| self.nodes[*at].replicas)
@@ -126,7 +126,7 @@ impl<'a> ClusterView<'a> {
         }
     }
 
-    /// How many keys of each of these slots a node has.
+    /// Returns how many keys of each of these slots a node has.
     pub fn keys_in_slots(&mut self, node: usize, slots: &[u16]) -> Outcome<Vec<u64>> {
         let mut counts = Vec::new();
         for some in slots.chunks(BATCH) {
@@ -148,12 +148,12 @@ impl<'a> ClusterView<'a> {
     }
 }
 
-/// Words as a command of several that are sent at once.
+/// Converts words into one command of several that are sent at once.
 pub fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A node in lines for people, each after `indent`.
+/// Describes a node in lines for people, each after `indent`.
 pub fn describe(node: &Node, indent: &str) -> String {
     let line = &node.line;
     let role = if line.is_replica() { "S" } else { "M" };
@@ -167,7 +167,7 @@ pub fn describe(node: &Node, indent: &str) -> String {
     text
 }
 
-/// The address that a subcommand is given, as one word with a colon or as two.
+/// Returns the address that a subcommand is given, as one word with a colon or as two.
 pub fn address_of(arguments: &[Vec<u8>]) -> Outcome<(String, u16)> {
     let text = |word: &Vec<u8>| String::from_utf8_lossy(word).into_owned();
     let address = match arguments {

@@ -1,32 +1,32 @@
-//! What is said while a cluster is worked on: on standard output, in colors on terminals of a kind that has them.
+//! Messages of a cluster operation: on standard output, in colors on terminals of a kind that has them.
 
 use crate::transport::print;
 
-/// How to say things.
+/// How messages are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     in_color: bool,
-    /// A program reads standard output: what is wrong goes to standard error, and nothing else is said.
+    /// A program reads standard output: errors go to standard error, and no other message is printed.
     is_silent: bool,
     /// A person watches: moves are shown as a bar.
     pub for_people: bool,
 }
 
-/// The user has been told what went wrong.
+/// Marks an error that has been printed.
 #[derive(Debug)]
 pub struct Reported;
 
-/// What was done, or that it could not be, which was said.
+/// Result of an operation, or the mark of an error that has been printed.
 pub type Outcome<T = ()> = Result<T, Reported>;
 
 impl Console {
     pub fn new(for_people: bool) -> Console {
-        // The kind of terminal decides, whatever standard output is: so it is with valkey-cli, for those who read it.
+        // As in valkey-cli, the kind of terminal decides, even where standard output is none: scripts depend on it.
         let in_color = std::env::var("TERM").is_ok_and(|term| term.contains("xterm"));
         Console { in_color, is_silent: false, for_people }
     }
 
-    /// For a report that a program reads.
+    /// Returns a console for a report that a program reads.
     pub fn silent() -> Console {
         Console { in_color: false, is_silent: true, for_people: false }
     }
@@ -72,14 +72,14 @@ impl Console {
         }
     }
 
-    /// Says an error; the outcome of what had it.
+    /// Prints an error; returns the outcome of the operation that failed.
     pub fn refuse<T>(self, text: &str) -> Outcome<T> {
         self.error(text);
         Err(Reported)
     }
 }
 
-/// Says on standard error why nothing can be done.
+/// Prints on standard error why nothing can be done.
 pub fn give_up<T>(text: &str) -> Outcome<T> {
     eprintln!("{text}");
     Err(Reported)

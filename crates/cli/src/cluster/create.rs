@@ -1,4 +1,4 @@
-//! `create`: nodes that know nothing yet become a cluster.
+//! `create`: makes a cluster of nodes that do not know each other.
 
 use super::ask_user::confirm;
 use super::check_cluster::{self, Extent};
@@ -37,7 +37,7 @@ pub fn run(options: &Options, console: Console) -> Outcome {
     check_cluster::check(&mut view, Extent::Full).map(|_| ())
 }
 
-/// Connects to a node, which is to be empty.
+/// Connects to a node, which must be empty.
 fn newcomer(view: &ClusterView<'_>, address: &[u8]) -> Outcome<Node> {
     let text = String::from_utf8_lossy(address);
     let Some((host, port, _)) = read_address(&text) else {
@@ -69,7 +69,7 @@ fn expect_enough_primaries(view: &ClusterView<'_>, replicas: usize) -> Outcome {
     Ok(())
 }
 
-/// Plans the cluster, and tells of it as it takes shape.
+/// Plans the cluster, and prints the plan as it takes shape.
 fn planned(view: &ClusterView<'_>, replicas: usize) -> Allocation {
     let console = view.console;
     let hosts: Vec<&str> = view.nodes.iter().map(|node| node.line.host.as_str()).collect();
@@ -117,7 +117,7 @@ fn configure(view: &mut ClusterView<'_>, plan: &Allocation) -> Outcome {
     console.info(">>> Nodes configuration updated\n");
     console.info(">>> Assign a different config epoch to each node\n");
     for (at, node) in view.nodes.iter_mut().enumerate() {
-        // A node that has an epoch keeps it: all the same, epochs that collide are told apart by the nodes themselves.
+        // A node that has an epoch keeps it; the nodes themselves resolve epochs that collide.
         let _ = node.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
     }
     console.info(">>> Sending CLUSTER MEET messages to join the cluster\n");

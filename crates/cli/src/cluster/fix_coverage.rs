@@ -1,4 +1,4 @@
-//! Slots that nobody owns: each goes to a node that has keys of it or, without any, to one by chance.
+//! Assigns slots without an owner: each goes to a node that has keys of it or, without any, to a random one.
 
 use resp::Value;
 
@@ -14,7 +14,7 @@ use super::slot_move::{MoveKind, move_slot, tell_of_failure};
 /// Commands sent in one go.
 const BATCH: usize = 1024;
 
-/// How many slots have an owner now. The user is asked about each kind of them, whatever `--cluster-yes` says.
+/// Returns how many slots have an owner now. The user confirms each kind of them, whatever `--cluster-yes` says.
 pub fn fix_coverage(view: &mut ClusterView<'_>, uncovered: &Slots) -> Outcome<usize> {
     let console = view.console;
     console.info(">>> Fixing slots coverage...\n");
@@ -48,7 +48,7 @@ pub fn fix_coverage(view: &mut ClusterView<'_>, uncovered: &Slots) -> Outcome<us
     Ok(fixed)
 }
 
-/// For each slot the primaries that have keys of it.
+/// Returns, for each slot, the primaries that have keys of it.
 fn holders(view: &mut ClusterView<'_>, slots: &Slots) -> Outcome<Vec<(u16, Vec<usize>)>> {
     let mut holders: Vec<(u16, Vec<usize>)> = slots.iter().map(|slot| (slot, Vec::new())).collect();
     for at in view.primaries() {
@@ -99,7 +99,7 @@ fn gather(view: &mut ClusterView<'_>, slot: u16, nodes: &[usize]) -> Outcome {
     take_slot(view, owner, slot, true)?;
     for node in nodes.iter().copied().filter(|node| *node != owner) {
         set_slot(view, node, slot, "NODE", Some(owner))?;
-        // So that it does not send MIGRATE's commands away.
+        // An importing node executes MIGRATE's commands instead of redirecting them.
         set_slot(view, node, slot, "IMPORTING", Some(owner))?;
         let moved = move_slot(view, (node, owner), slot, MoveKind::KeysOnly, &mut MoveProgress::marks());
         moved.map_err(|failure| tell_of_failure(view, failure))?;

@@ -1,4 +1,4 @@
-//! A slot that was left moving: it gets one owner, its keys come together there, and it is closed.
+//! Closes a slot that was left moving: it gets one owner, and all its keys are moved there.
 
 use super::cluster_view::ClusterView;
 use super::console::Outcome;
@@ -44,7 +44,7 @@ fn claimants<'v>(view: &'v ClusterView<'_>, keys: &[(usize, u64)]) -> Vec<Claima
     keys.iter().map(|(node, keys)| Claimant { node: *node, line: &view.nodes[*node].line, keys: *keys }).collect()
 }
 
-/// Tells who claims the slot; the addresses of those that migrate and of those that import it.
+/// Prints which nodes claim the slot; returns the addresses of those that migrate and of those that import it.
 fn tell_of_claims(view: &ClusterView<'_>, slot: u16, open: &OpenSlot) -> (String, String) {
     let (console, address) = (view.console, |node: &usize| view.nodes[*node].address());
     for node in &open.keys_without_ownership {
@@ -123,7 +123,7 @@ fn gather(view: &mut ClusterView<'_>, slot: u16, open: &OpenSlot, owner: usize) 
         view.console.info(&format!(">>> Setting {slot} as STABLE in {}\n", view.nodes[node].address()));
         set_slot(view, node, slot, "STABLE", None)?;
     }
-    // Only keys were moved: nobody was told whose the slot is.
+    // Only keys were moved: the other primaries do not know the slot's owner yet.
     for node in view.primaries().into_iter().filter(|node| *node != owner) {
         set_slot(view, node, slot, "NODE", Some(owner))?;
     }

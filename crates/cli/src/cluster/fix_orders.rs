@@ -1,4 +1,4 @@
-//! The orders that mend what nodes believe of one slot, each given to one node.
+//! The orders that repair a node's view of one slot, each sent to one node.
 
 use resp::Value;
 
@@ -6,10 +6,10 @@ use super::cluster_view::{ClusterView, words};
 use super::console::{Outcome, Reported};
 use super::node::accepted;
 
-/// Where in the transaction below the slot is taken.
+/// Index, in the transaction below, of the command that takes the slot.
 const TAKE: usize = 1;
 
-/// Makes a node the owner of a slot, with an epoch that the others believe. `close`: the slot is at rest from then on.
+/// Makes a node the owner of a slot, with an epoch that the others accept. `close`: the slot is stable from then on.
 pub fn take_slot(view: &mut ClusterView<'_>, owner: usize, slot: u16, close: bool) -> Outcome {
     let text = slot.to_string();
     let mut commands = vec![words(&["MULTI"]), words(&["CLUSTER", "DELSLOTS", &text])];
@@ -21,7 +21,7 @@ pub fn take_slot(view: &mut ClusterView<'_>, owner: usize, slot: u16, close: boo
     let replies = view.nodes[owner].ask_all(&commands);
     let outcome =
         replies.and_then(|replies| match replies.into_iter().map(accepted).collect::<Result<Vec<_>, _>>()?.pop() {
-            // The slot may well have been nobody's.
+            // The slot may have had no owner.
             Some(Value::Array(done)) => done.into_iter().nth(TAKE).map_or(Ok(Value::Null), accepted),
             _ => Err("the transaction was not executed".to_owned()),
         });
@@ -30,7 +30,7 @@ pub fn take_slot(view: &mut ClusterView<'_>, owner: usize, slot: u16, close: boo
     Ok(())
 }
 
-/// SETSLOT, with the state and, where that needs one, a node.
+/// Sends SETSLOT with the state and, if the state needs one, a node.
 pub fn set_slot(view: &mut ClusterView<'_>, node: usize, slot: u16, state: &str, about: Option<usize>) -> Outcome {
     let mut command = vec!["CLUSTER".to_owned(), "SETSLOT".to_owned(), slot.to_string(), state.to_owned()];
     command.extend(about.map(|about| view.nodes[about].id().to_owned()));
@@ -41,7 +41,7 @@ pub fn set_slot(view: &mut ClusterView<'_>, node: usize, slot: u16, state: &str,
 pub fn drop_slot(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Outcome {
     let console = view.console;
     let Err(refusal) = view.nodes[node].ask(&["CLUSTER", "DELSLOTS", &slot.to_string()]) else { return Ok(()) };
-    // Nobody's slot cannot be dropped, and need not be.
+    // A slot without an owner cannot be dropped, and need not be.
     match owner_in_eyes_of(view, node, slot) {
         Ok(None) => Ok(()),
         Ok(Some(_)) => Err(view.nodes[node].tell_of_refusal(console, &refusal)),
@@ -49,13 +49,13 @@ pub fn drop_slot(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Outcome 
     }
 }
 
-/// The node that another believes to own a slot, by its id.
+/// Returns the id of the node that another node believes to own a slot.
 pub fn owner_in_eyes_of(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Outcome<Option<String>> {
     let Value::Array(ranges) = view.nodes[node].order(view.console, &["CLUSTER", "SLOTS"])? else { return Ok(None) };
     Ok(ranges.iter().find_map(|range| owner_of(range, slot)))
 }
 
-/// The owner's id in an element of CLUSTER SLOTS, if that is about the slot.
+/// Returns the owner's id in an element of CLUSTER SLOTS, if that is about the slot.
 fn owner_of(range: &Value, slot: u16) -> Option<String> {
     let Value::Array(items) = range else { return None };
     let [Value::Int(first), Value::Int(last), Value::Array(owner), ..] = &items[..] else { return None };

@@ -1,4 +1,4 @@
-//! A slot that several primaries have: the one with most keys keeps it and gets those of the others.
+//! Resolves a slot that several primaries have: the one with most keys keeps it and gets the others' keys.
 
 use super::cluster_view::ClusterView;
 use super::console::Outcome;
@@ -21,7 +21,7 @@ pub fn fix_owners(view: &mut ClusterView<'_>, slot: u16, owners: &[usize]) -> Ou
     console.info(&format!(">>> Setting slot {slot} owner: {}\n", view.nodes[owner].address()));
     take_slot(view, owner, slot, false)?;
     for (node, keys) in primaries.into_iter().zip(keys).filter(|(node, _)| *node != owner) {
-        // Where that is refused the next order says what is wrong.
+        // If the node refuses, the next order fails and prints why.
         let _ = drop_slot(view, node, slot);
         set_slot(view, node, slot, "node", Some(owner))?;
         if keys > 0 {

@@ -1,4 +1,4 @@
-//! `import`: the keys of a server that is no cluster go to the nodes that own their slots.
+//! `import`: moves the keys of a server that is no cluster to the nodes that own their slots.
 
 use resp::Value;
 
@@ -37,13 +37,13 @@ pub fn run(options: &Options, console: Console) -> Outcome {
     })
 }
 
-/// Why keys do not move.
+/// Reason why keys do not move.
 enum Problem {
     OfServer(String),
     Other(String),
 }
 
-/// The server is asked without TLS, which it knows nothing of as long as it sends keys to the cluster without.
+/// Connects without TLS: a server that sends its keys to the cluster without TLS accepts none either.
 fn connect(options: &Options, host: &str, port: u16) -> Outcome<RespSession> {
     let mut plain = options.clone();
     plain.tls.enabled = false;
@@ -106,7 +106,7 @@ fn send_all(
     }
 }
 
-/// The next cursor, and keys.
+/// Returns the next cursor and the keys.
 fn step_of(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let Value::Array(items) = reply else { return None };
     let Ok([Value::Bulk(cursor), Value::Array(keys)]) = <[Value; 2]>::try_from(items) else { return None };
@@ -114,7 +114,7 @@ fn step_of(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((cursor, keys.collect::<Option<_>>()?))
 }
 
-/// The nodes that own the slots of keys: the cluster itself is asked for the slots.
+/// Returns the nodes that own the slots of keys; the cluster itself computes the slots.
 fn owners(view: &mut ClusterView<'_>, keys: &[Vec<u8>]) -> Result<Vec<usize>, Problem> {
     let commands = keys.iter().map(|key| [words(&["CLUSTER", "KEYSLOT"]), vec![key.clone()]].concat());
     let slots = view.nodes[0].ask_all(&commands.collect::<Vec<_>>()).map_err(Problem::Other)?;

@@ -1,4 +1,4 @@
-//! Nodes that get to know each other: CLUSTER MEET, and the wait until all of them agree about the slots.
+//! Joins nodes: CLUSTER MEET, and the wait until all of them agree about the slots.
 
 use std::thread;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::transport::resolve;
 
 /// How often nodes are asked whether they agree.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often, and how many times more for each node, before links that are down are told of.
+/// Number of polls, and number added for each node, before links that are down are printed.
 const PATIENCE: f32 = 20.0;
 const PATIENCE_A_NODE: f32 = 0.15;
-/// How far the port of the bus is from that of clients unless it was set.
+/// Offset of the bus port from the client port unless it was set.
 const BUS_PORT_OFFSET: u16 = 10_000;
 
 /// Introduces nodes to the first one of the cluster.
@@ -35,15 +35,15 @@ pub fn meet(view: &mut ClusterView<'_>, newcomers: &[usize]) -> Outcome {
     Ok(())
 }
 
-/// Whether all nodes say the same of the slots.
+/// Returns whether all nodes agree about the slots.
 pub fn is_consistent(view: &mut ClusterView<'_>) -> bool {
     let views: Option<Vec<Vec<NodeLine>>> = view.nodes.iter_mut().map(|node| node.known_nodes().ok()).collect();
     views.is_some_and(|views| agree(&views))
 }
 
-/// Waits until they do, and tells now and then which of them may be out of reach.
+/// Waits until all nodes agree, and prints now and then which of them may be unreachable.
 pub fn wait_for_join(view: &mut ClusterView<'_>) {
-    // They agree from the start, as long as they know of nothing.
+    // Nodes agree from the start, as long as they know nothing.
     thread::sleep(EVERY);
     let console = view.console;
     console.plain("Waiting for the cluster to join\n");

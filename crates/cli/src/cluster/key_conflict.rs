@@ -4,12 +4,12 @@ use resp::Value;
 
 use super::cluster_view::ClusterView;
 
-/// The digest of a key that is not there.
+/// Digest of a key that does not exist.
 const NO_KEY: &[u8] = b"0000000000000000000000000000000000000000";
 const FORBIDDEN: &str = "ERR DEBUG command not allowed.";
 const FORCE: &str = "You can relaunch the command with --cluster-replace option to force key overriding.\n";
 
-/// Whether the keys on the target may be overwritten; the error was said.
+/// Checks that the keys on the target may be overwritten; an error has been printed.
 pub fn settle_conflict(view: &mut ClusterView<'_>, (from, to): (usize, usize), keys: &[Vec<u8>]) -> Result<(), String> {
     let console = view.console;
     console.warn("\n*** Target key exists\n");
@@ -48,7 +48,7 @@ fn digests(view: &mut ClusterView<'_>, node: usize, keys: &[Vec<u8>]) -> Result<
     reply
 }
 
-/// The keys that both have, with different values.
+/// Returns the keys that both nodes have with different values.
 fn different<'k>(keys: &'k [Vec<u8>], source: &[Value], target: &[Value]) -> Vec<&'k Vec<u8>> {
     let exists = |digest: &Value| !matches!(digest, Value::Simple(text) | Value::Bulk(text) if text == NO_KEY);
     let pairs = keys.iter().zip(source.iter().zip(target));

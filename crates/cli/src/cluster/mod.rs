@@ -1,19 +1,19 @@
-//! `--cluster`: what is done to a cluster as a whole, in the words of valkey-cli, which scripts read.
+//! `--cluster`: operations on a whole cluster, with valkey-cli's messages, which scripts read.
 //!
 //! ```text
 //!   decisions without connections      planning/
 //!                 |
 //!   a cluster to talk to               console  ask_user  node  cluster_view  join
 //!                 |
-//!   what is done to slots              slot_move  key_conflict  atomic_move  fix_orders  fix_*  check_cluster
+//!   operations on slots                slot_move  key_conflict  atomic_move  fix_orders  fix_*  check_cluster
 //!                 |
 //!   subcommands                        create  reshard  node_membership  every_node  import  backup
-//!   what programs read of them         cluster_report
+//!   reports for programs               cluster_report
 //! ```
 //!
-//! A subcommand learns the cluster from one of its nodes, decides on plain data, and gives orders to one node after the
-//! other. Whatever goes wrong is said where it happens; what comes back is only that it did. Where valkey-cli ends with
-//! success although moves failed, this ends with status 1.
+//! A subcommand reads the cluster from one of its nodes, decides on plain data, and sends orders to one node after the
+//! other. An error is printed where it happens; only the fact is returned. After failed moves valkey-cli ends with
+//! success, this program with status 1.
 
 mod ask_user;
 mod atomic_move;
@@ -45,7 +45,7 @@ use self::cluster_view::{ClusterView, Include, address_of};
 use self::console::{Console, Outcome, Reported};
 use crate::options::{Mode, Options};
 
-/// How many words a subcommand takes.
+/// Number of words that a subcommand takes.
 enum Arity {
     Exactly(usize),
     AtLeast(usize),
@@ -200,7 +200,7 @@ fn check(options: &Options, console: Console, extent: Extent) -> Outcome {
     if is_well { Ok(()) } else { Err(Reported) }
 }
 
-/// Prints the subcommands. The status is that of a command that did nothing, as with valkey-cli.
+/// Prints the subcommands. The status is that of a command that failed, as with valkey-cli.
 fn help(_: &Options, console: Console) -> Outcome {
     console.plain(&help_text());
     Err(Reported)

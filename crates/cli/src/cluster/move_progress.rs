@@ -1,16 +1,16 @@
-//! How far moves are: a dot for each key and a `#` for each slot, as valkey-cli prints them, or a bar for people.
+//! Progress of moves: a dot for each key and a `#` for each slot, as valkey-cli prints them, or a bar for people.
 
 use std::time::{Duration, Instant};
 
 use crate::transport::print;
 
-/// How often a bar is drawn again.
+/// Time between two drawings of a bar.
 const REDRAW: Duration = Duration::from_millis(50);
 const WIDTH: usize = 30;
 
 #[derive(Debug)]
 enum Look {
-    /// What scripts read. Quiet: of single slots and keys nothing is said.
+    /// Output that scripts read. Quiet: single slots and keys are not shown.
     Marks {
         is_quiet: bool,
     },
@@ -46,31 +46,31 @@ impl MoveProgress {
         MoveProgress { look, done: 0, keys: 0, begun: Instant::now() }
     }
 
-    /// A move begins; `text` says what goes where.
+    /// Begins a move; `text` describes it.
     pub fn begin(&mut self, text: &str) {
         self.mark(text);
         self.draw(false);
     }
 
-    /// Keys have arrived.
+    /// Counts keys that have arrived.
     pub fn keys(&mut self, count: usize) {
         self.keys += count;
         self.mark(&".".repeat(count));
         self.draw(false);
     }
 
-    /// Time has passed, and nothing else is known.
+    /// Redraws the bar as time passes.
     pub fn tick(&mut self) {
         self.mark(".");
         self.draw(false);
     }
 
-    /// The keys of a slot have arrived.
+    /// Marks that the keys of a slot have arrived.
     pub fn end_of_keys(&mut self) {
         self.mark("\n");
     }
 
-    /// Slots have arrived.
+    /// Counts slots that have arrived.
     pub fn done(&mut self, count: usize) {
         self.done += count;
         match &self.look {
@@ -79,7 +79,7 @@ impl MoveProgress {
         }
     }
 
-    /// Nothing more moves: what follows is on a line of its own.
+    /// Ends the progress, so that the next output is on a line of its own.
     pub fn finish(&mut self) {
         if matches!(self.look, Look::Bar { drawn: Some(_), .. }) {
             self.draw(true);

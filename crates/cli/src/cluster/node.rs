@@ -1,4 +1,4 @@
-//! One node: what it says of itself, and a connection to ask it.
+//! One node: how it describes itself, and a connection to it.
 
 use resp::Value;
 use resp::address::Target;
@@ -9,27 +9,27 @@ use crate::options::{Options, Resp};
 use crate::protocol_client::ClientFailure;
 use crate::resp_session::RespSession;
 
-/// A node that is worked with.
+/// A node that takes part in an operation.
 #[derive(Debug)]
 pub struct Node {
-    /// Its own line of CLUSTER NODES, or another's about it.
+    /// The node's own line of CLUSTER NODES, or another node's about it.
     pub line: NodeLine,
     session: Option<RespSession>,
-    /// How many others say that they are its replicas.
+    /// Number of other nodes that name it as their primary.
     pub replicas: usize,
-    /// How many databases it has, once that was asked.
+    /// Number of its databases, once that was asked.
     pub databases: Option<u32>,
-    /// The one that its connection is in.
+    /// Database that its connection has selected.
     pub database: u32,
 }
 
 impl Node {
-    /// A node of which only the address is known.
+    /// Returns a node of which only the address is known.
     pub fn at(host: &str, port: u16) -> Node {
         Node::told_of(NodeLine { host: host.to_owned(), port, ..NodeLine::default() })
     }
 
-    /// A node that another told of.
+    /// Returns a node that another node described.
     pub fn told_of(line: NodeLine) -> Node {
         Node { line, session: None, replicas: 0, databases: None, database: 0 }
     }
@@ -71,19 +71,19 @@ impl Node {
         login
     }
 
-    /// The reply to a command; the error is what the node refused it with, or why there is no reply.
+    /// Returns the reply to a command; the error is the node's refusal, or why there is no reply.
     pub fn ask(&mut self, command: &[impl AsRef<[u8]>]) -> Result<Value, String> {
         let session = self.session.as_mut().ok_or("not connected")?;
         accepted(session.ask(command).map_err(|failure| failure.to_string())?)
     }
 
-    /// The replies to commands, errors among them.
+    /// Returns the replies to commands, errors among them.
     pub fn ask_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, String> {
         let session = self.session.as_mut().ok_or("not connected")?;
         session.ask_all(commands).map_err(|failure| failure.to_string())
     }
 
-    /// The reply to a command that is to succeed: the user is told when it does not.
+    /// Returns the reply to a command that must succeed: prints the error if it does not.
     pub fn order(&mut self, console: Console, command: &[impl AsRef<[u8]>]) -> Outcome<Value> {
         self.ask(command).map_err(|refusal| self.tell_of_refusal(console, &refusal))
     }
@@ -93,7 +93,7 @@ impl Node {
         Reported
     }
 
-    /// A text that answers a command.
+    /// Returns a text that answers a command.
     pub fn text(&mut self, command: &[&str]) -> Result<String, String> {
         match self.ask(command)? {
             Value::Bulk(text) | Value::Verbatim(_, text) | Value::Simple(text) => {
@@ -103,13 +103,13 @@ impl Node {
         }
     }
 
-    /// All nodes that it knows; the error is None where its answer cannot be read.
+    /// Returns all nodes that it knows; the error is None if the reply cannot be read.
     pub fn known_nodes(&mut self) -> Result<Vec<NodeLine>, Option<String>> {
         read_lines(&self.text(&["CLUSTER", "NODES"])?).ok_or(None)
     }
 
-    /// Learns what the node says of itself, its address apart; what it says of the others. The error is None where its
-    /// answer cannot be read.
+    /// Reads the node's own line, its address apart, and returns the lines of the others. The error is None if the
+    /// reply cannot be read.
     pub fn load(&mut self) -> Result<Vec<NodeLine>, Option<String>> {
         let (own, others): (Vec<_>, Vec<_>) = self.known_nodes()?.into_iter().partition(|line| line.has_flag("myself"));
         if let Some(own) = own.into_iter().next() {
@@ -119,7 +119,7 @@ impl Node {
         Ok(others)
     }
 
-    /// The same; the user is told when that fails.
+    /// Does the same, and prints an error.
     pub fn load_or_tell(&mut self, console: Console) -> Outcome<Vec<NodeLine>> {
         self.load().map_err(|error| match error {
             Some(refusal) => self.tell_of_refusal(console, &refusal),
@@ -130,7 +130,7 @@ impl Node {
         })
     }
 
-    /// Whether it is a node of a cluster at all, which the user is told of when it is not.
+    /// Checks that it is a node of a cluster, and prints an error if it is not.
     pub fn expect_cluster(&mut self, console: Console) -> Outcome {
         let info = self.text(&["INFO"]);
         let problem = match &info {
@@ -141,7 +141,7 @@ impl Node {
         console.refuse(&format!("[ERR] Node {} {problem}\n", self.address()))
     }
 
-    /// Whether it has no keys and knows no other node, which the user is told of when not.
+    /// Checks that it has no keys and knows no other node, and prints an error otherwise.
     pub fn expect_empty(&mut self, console: Console) -> Outcome {
         let emptiness = self.is_empty();
         let problem = match &emptiness {
@@ -163,7 +163,7 @@ impl Node {
     }
 }
 
-/// A connection to a node before it logged in.
+/// Opens a connection to a node, before it logs in.
 pub fn open(options: &Options, host: &str, port: u16) -> Result<RespSession, ClientFailure> {
     let target = Target::Tcp { host: host.to_owned(), port };
     let options = Options {
@@ -178,7 +178,7 @@ pub fn open(options: &Options, host: &str, port: u16) -> Result<RespSession, Cli
     RespSession::open(options)
 }
 
-/// A reply that is no error.
+/// Returns a reply that is no error.
 pub fn accepted(reply: Value) -> Result<Value, String> {
     match reply {
         Value::Error(text) => Err(String::from_utf8_lossy(&text).into_owned()),
@@ -186,7 +186,7 @@ pub fn accepted(reply: Value) -> Result<Value, String> {
     }
 }
 
-/// A number in a text of `name:value` lines.
+/// Returns a number in a text of `name:value` lines.
 pub fn info_field(text: &str, name: &str) -> Option<i64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim_end().parse().ok()

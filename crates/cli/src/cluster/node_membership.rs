@@ -42,7 +42,7 @@ pub fn add_node(options: &Options, console: Console) -> Outcome {
     Ok(())
 }
 
-/// Whose replica the new node is to be, if it is to be one.
+/// Returns the primary of the new node, if it becomes a replica.
 fn primary_to_be(view: &ClusterView<'_>) -> Outcome<Option<usize>> {
     let console = view.console;
     if !view.settings().as_replica {
@@ -61,7 +61,7 @@ fn primary_to_be(view: &ClusterView<'_>) -> Outcome<Option<usize>> {
     Ok(Some(primary))
 }
 
-/// A new primary has the functions that the others have.
+/// Copies the functions of the cluster to a new primary.
 fn copy_functions(from: &mut Node, to: &mut Node, console: Console) -> Outcome {
     let address = to.address();
     console.info(">>> Getting functions from cluster\n");
@@ -121,7 +121,7 @@ pub fn del_node(options: &Options, console: Console) -> Outcome {
     Ok(())
 }
 
-/// Makes a node forget the one that leaves; its replica follows another one first.
+/// Makes a node forget the one that leaves; a replica of that follows another primary first.
 fn forget(view: &mut ClusterView<'_>, node: usize, leaving: usize, id: &str) -> Outcome {
     let (console, address) = (view.console, view.nodes[node].address());
     if !view.nodes[node].is_connected() {

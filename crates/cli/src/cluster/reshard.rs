@@ -1,4 +1,4 @@
-//! `reshard` and `rebalance`: slots move, as many as the user says or as even weights out.
+//! `reshard` and `rebalance`: moves slots, as many as the user says or as even weights out.
 
 use super::ask_user::{ask, is_yes};
 use super::atomic_move::move_ranges;
@@ -59,7 +59,7 @@ fn target(view: &ClusterView<'_>) -> Outcome<usize> {
     primary(view, &id)
 }
 
-/// A primary by its id.
+/// Returns a primary by its id.
 fn primary(view: &ClusterView<'_>, id: &str) -> Outcome<usize> {
     match view.by_id(id).filter(|node| view.nodes[*node].is_primary()) {
         Some(node) => Ok(node),
@@ -69,7 +69,7 @@ fn primary(view: &ClusterView<'_>, id: &str) -> Outcome<usize> {
     }
 }
 
-/// Who gives slots: those that are named, or all other primaries.
+/// Returns the nodes that give slots: those that are named, or all other primaries.
 fn sources(view: &ClusterView<'_>, target: usize) -> Outcome<Vec<usize>> {
     let mut sources = Vec::new();
     let mut named = view.settings().from.as_deref().map(|from| from.split(',').filter(|id| !id.is_empty()));
@@ -97,7 +97,7 @@ fn sources(view: &ClusterView<'_>, target: usize) -> Outcome<Vec<usize>> {
     }
 }
 
-/// Plans what moves, and shows it.
+/// Plans the moves, and shows them.
 fn planned(view: &ClusterView<'_>, sources: &[usize], target: usize, count: usize) -> Vec<Gift> {
     let console = view.console;
     console.plain(&format!("\nReady to move {count} slots.\n  Source nodes:\n"));
@@ -118,7 +118,7 @@ fn planned(view: &ClusterView<'_>, sources: &[usize], target: usize, count: usiz
     table
 }
 
-/// Moves what a table says; the error is a line for the user.
+/// Executes a table of moves; the error is a line for the user.
 fn apply(view: &mut ClusterView<'_>, table: &[Gift], to: usize, progress: &mut MoveProgress) -> Result<(), String> {
     for gift in table {
         if view.settings().atomic {
@@ -167,7 +167,7 @@ pub fn rebalance(options: &Options, console: Console) -> Outcome {
     moves(&shares, &balances).iter().try_for_each(|planned| rebalance_step(&mut view, &involved, planned))
 }
 
-/// The weight of each node: 1, unless the user says another.
+/// Returns the weight of each node: 1, unless the user says another.
 fn weights(view: &ClusterView<'_>) -> Outcome<Vec<f32>> {
     let mut weights = vec![1.0; view.nodes.len()];
     for text in &view.settings().weights {

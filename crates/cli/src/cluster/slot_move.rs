@@ -1,10 +1,11 @@
-//! A slot moves from one node to another: the slot is opened, its keys are sent by MIGRATE, and all nodes are told.
+//! Moves a slot from one node to another: the slot is opened, its keys are sent by MIGRATE, and all nodes learn the
+//! owner.
 //!
 //! ```text
-//!   SETSLOT IMPORTING (target) - MIGRATING (source) - GETKEYSINSLOT, MIGRATE ... - SETSLOT NODE (target, source, others)
+//! SETSLOT IMPORTING (target) - MIGRATING (source) - GETKEYSINSLOT, MIGRATE ... - SETSLOT NODE (target, source, others)
 //! ```
 //!
-//! The target is told first: if it fails after that, nobody else sends clients to where the slot is not.
+//! The target learns it first: if it fails after that, no other node redirects clients to a node without the slot.
 
 use resp::Value;
 
@@ -15,8 +16,8 @@ use super::key_conflict::settle_conflict;
 use super::move_progress::MoveProgress;
 use crate::options::Options;
 
-/// How SETSLOT may fail on a source that has just given its last slot away: it follows the target now, or its replicas
-/// went elsewhere.
+/// Errors of SETSLOT on a source that has just given its last slot away: it follows the target now, or its replicas
+/// follow another primary.
 const SOURCE_HAS_CHANGED: [&str; 4] = [
     "ERR Please use SETSLOT only with masters.",
     "ERR Please use SETSLOT only with primaries.",
@@ -24,24 +25,24 @@ const SOURCE_HAS_CHANGED: [&str; 4] = [
     "NOREPLICAS",
 ];
 
-/// What moves.
+/// Extent of a move.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MoveKind {
     /// The slot with its keys.
     Whole,
-    /// Keys only: nodes know already whose the slot is.
+    /// Keys only: nodes already know the slot's owner.
     KeysOnly,
 }
 
-/// Why a slot did not move.
+/// Reason why a slot did not move.
 #[derive(Debug)]
 pub struct MoveFailure {
     pub text: String,
-    /// Who refused what; None where that was said already.
+    /// The node that refused; None if the error has been printed.
     pub node: Option<usize>,
 }
 
-/// Says what was not said yet.
+/// Prints a failure that has not been printed yet.
 pub fn tell_of_failure(view: &ClusterView<'_>, failure: MoveFailure) -> Reported {
     if let Some(node) = failure.node {
         view.nodes[node].tell_of_refusal(view.console, &failure.text);
@@ -111,7 +112,7 @@ fn move_keys(
     select(view, from, 0)
 }
 
-/// How many databases a node has. Those that do not tell are from before there were several in a cluster.
+/// Returns a node's number of databases: 1 if it does not report it, as versions with one database in a cluster do not.
 fn databases(view: &mut ClusterView<'_>, node: usize) -> u32 {
     let node = &mut view.nodes[node];
     if let Some(known) = node.databases {
@@ -145,7 +146,7 @@ fn select(view: &mut ClusterView<'_>, node: usize, database: u32) -> Result<(), 
     Ok(())
 }
 
-/// Some keys of a slot.
+/// Returns some keys of a slot.
 fn keys_of(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Result<Vec<Vec<u8>>, MoveFailure> {
     let pipeline = view.settings().pipeline.to_string();
     let reply = view.nodes[node].ask(&["CLUSTER", "GETKEYSINSLOT", &slot.to_string(), &pipeline]);
@@ -161,7 +162,7 @@ fn keys_of(view: &mut ClusterView<'_>, node: usize, slot: u16) -> Result<Vec<Vec
     }
 }
 
-/// Moves keys. Keys that are there already are overwritten if they are the same or the user wants that.
+/// Moves keys. Keys that exist on the target are overwritten if they are equal or the user wants that.
 fn move_some(
     view: &mut ClusterView<'_>,
     (from, to): (usize, usize),
@@ -219,7 +220,7 @@ fn migrate_command(
     command
 }
 
-/// How MIGRATE is told to log in where keys go.
+/// Returns the words that make MIGRATE log in to the target.
 pub fn login_words(options: &Options) -> Vec<Vec<u8>> {
     match (&options.user, &options.password) {
         (Some(user), Some(password)) => vec!["AUTH2".into(), user.clone(), password.clone()],

@@ -109,7 +109,7 @@ pub const CLUSTER_FLAGS: &[Flag] = &[
     }),
 ];
 
-/// Takes the words up to the next option as those of the subcommand, which has them once.
+/// Takes the words up to the next option as arguments of the subcommand, which may have them once.
 pub fn take_arguments<'a>(draft: &mut Draft, rest: &'a [Vec<u8>]) -> Result<&'a [Vec<u8>], UsageError> {
     let count = rest.iter().take_while(|word| !word.starts_with(b"-")).count();
     let (arguments, rest) = rest.split_at(count);

@@ -19,7 +19,7 @@ use self::option_flags::GROUPS;
 use crate::options::{ClusterOptions, Mode, Options, Resp, StdinArgument};
 use crate::reply_format::OutputFormat;
 
-/// What the command line asks for.
+/// Request of the command line.
 #[derive(Debug)]
 pub enum Request {
     Run(Box<Options>),
@@ -27,7 +27,7 @@ pub enum Request {
     Version,
 }
 
-/// What parsing needs to know of the world around the program.
+/// Facts about the program's environment that parsing depends on.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     pub stdout_is_terminal: bool,
@@ -145,7 +145,7 @@ fn settle(draft: Draft, command: Vec<Vec<u8>>, surroundings: Surroundings) -> Re
     })
 }
 
-/// The format of replies; the debugger of scripts has one of its own.
+/// Returns the format of replies; the debugger of scripts has one of its own.
 fn output(draft: &Draft, mode: &Mode, is_terminal: bool) -> Result<OutputFormat, UsageError> {
     match draft.stepping {
         Some(_) if !matches!(mode, Mode::Eval(_)) => Err(error("Options --ldb and --ldb-sync-mode require --eval.")),
@@ -170,7 +170,7 @@ fn refuse_what_does_nothing(mode: &Mode, repeats: bool, output: OutputFormat) ->
     Ok(())
 }
 
-/// What the program does; options that belong to another mode are refused.
+/// Returns the program's mode; options that belong to another mode are refused.
 fn mode(draft: &Draft) -> Result<Mode, UsageError> {
     let mode = match &draft.mode {
         Some(Mode::KeyStats) if draft.full_screen => return Err(error("With --keystats --top takes a number.")),
@@ -186,7 +186,7 @@ fn mode(draft: &Draft) -> Result<Mode, UsageError> {
     Ok(mode)
 }
 
-/// The text of `--help`.
+/// Returns the text of `--help`.
 pub fn help() -> String {
     let mut text = String::from(
         "Usage: cinnabar-cli [OPTIONS] [command [argument ...]]\n\n\
@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(options.mode, Mode::Cluster("create".to_owned()));
         assert_eq!(options.cluster.arguments, [&b"a:1"[..], b"b:2"]);
         assert_eq!((options.cluster.yes, options.cluster.replicas), (true, 1));
-        // Or they come after it, once.
+        // The arguments may also follow the option, once.
         let line =
             ["--cluster", "rebalance", "--cluster-weight", "a=1", "b=2", "--cluster-simulate", "h", "7", "-t", "1"];
         let options = parsed(&line).unwrap();

@@ -12,7 +12,7 @@ use crate::transport::IpVersion;
 #[derive(Debug, PartialEq, Eq)]
 pub struct UsageError(pub String);
 
-/// Options as gathered, before defaults that depend on one another are settled.
+/// Options as gathered, before defaults that depend on one another are resolved.
 #[derive(Debug, Default)]
 pub struct Draft {
     pub host: Option<String>,
@@ -60,7 +60,7 @@ pub enum Apply {
     Switch(fn(&mut Draft)),
     /// Takes the next argument, shown in the help by this name.
     Value(&'static str, fn(&mut Draft, &[u8]) -> Result<(), UsageError>),
-    /// Takes some of the arguments that follow, and says how many.
+    /// Takes some of the arguments that follow, and returns how many.
     Words(&'static str, fn(&mut Draft, &[Vec<u8>]) -> Result<usize, UsageError>),
     Help,
     Version,

@@ -365,13 +365,13 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
     ),
 ];
 
-/// Any cursor that a server may have given.
+/// Reads any cursor that a server may have given.
 fn cursor(text: &[u8]) -> Result<u64, UsageError> {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| error("Invalid number for --cursor."))
 }
 
-/// A file is to be written, of one kind only.
+/// Sets a mode that writes a file, of one kind only.
 fn set_dump(draft: &mut Draft, mode: Mode) -> Result<(), UsageError> {
     if matches!(&draft.mode, Some(Mode::Rdb(_) | Mode::FunctionsRdb(_))) && draft.mode != Some(mode.clone()) {
         return Err(error("Option --functions-rdb and --rdb are mutually exclusive."));

@@ -14,7 +14,7 @@ use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
-/// What has been seen of one type.
+/// Totals of one type.
 #[derive(Debug)]
 struct Tally {
     name: String,
@@ -85,7 +85,7 @@ impl BigKeys {
         })
     }
 
-    /// Counts a key; the line to print when it is a record.
+    /// Counts a key; returns the line to print when it is a record.
     fn note(&mut self, tally: usize, key: &[u8], size: u64, percent: f64) -> Option<String> {
         self.keys += 1;
         self.key_bytes += key.len() as u64;

@@ -1,4 +1,4 @@
-//! `--hotkeys`: the keys with the highest LFU counters, which OBJECT FREQ tells where the server counts uses.
+//! `--hotkeys`: the keys with the highest LFU counters, which OBJECT FREQ returns where the server counts uses.
 
 use resp::Value;
 use resp::json::{integer, object};
@@ -9,13 +9,13 @@ use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
-/// How many keys are listed where nobody says.
+/// Default number of keys that are listed.
 const LISTED: usize = 16;
 
 /// The keys with the highest counters, the highest first; of equal ones the first found.
 #[derive(Debug)]
 struct Hottest {
-    /// How many keys are kept.
+    /// Number of keys that are kept.
     max: usize,
     keys: Vec<(i64, Vec<u8>)>,
 }
@@ -49,7 +49,7 @@ pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
 }
 
 impl Hottest {
-    /// Whether the key is among the hottest so far.
+    /// Counts a key; returns whether it is among the hottest so far.
     fn note(&mut self, counter: i64, key: &[u8]) -> bool {
         let place = self.keys.partition_point(|(other, _)| *other >= counter);
         if counter <= 0 || place >= self.max {

@@ -1,6 +1,6 @@
-//! How large keys are: a step's types are asked for in one go, then their sizes.
+//! Sizes of keys: a step's types are asked for at once, then their sizes.
 //!
-//! A size is what a type's own command counts, or what MEMORY USAGE says.
+//! A size is the count by the type's own command, or the result of MEMORY USAGE.
 
 use resp::Value;
 
@@ -8,7 +8,7 @@ use super::keyspace_walk::{quoted, refused};
 use crate::protocol_client::ClientFailure;
 use crate::resp_session::RespSession;
 
-/// Types with the command that tells a key's length, and what it counts.
+/// Types, each with the command that returns a key's length, and the unit of that length.
 pub const TYPES: [(&str, &str, &str); 6] = [
     ("string", "STRLEN", "bytes"),
     ("list", "LLEN", "items"),
@@ -18,13 +18,13 @@ pub const TYPES: [(&str, &str, &str); 6] = [
     ("stream", "XLEN", "entries"),
 ];
 
-/// The keys that are still there, with their types' names.
+/// Returns the keys that still exist, with their types' names.
 pub fn typed<'k>(session: &mut RespSession, keys: &'k [Vec<u8>]) -> Result<Vec<(&'k [u8], String)>, ClientFailure> {
     let commands: Vec<_> = keys.iter().map(|key| vec![b"TYPE".to_vec(), key.clone()]).collect();
     let mut found = Vec::new();
     for (key, reply) in keys.iter().zip(session.ask_all(&commands)?) {
         match reply {
-            // Gone since the SCAN.
+            // The key has vanished since the SCAN.
             Value::Simple(name) if name == b"none" => {}
             Value::Simple(name) => found.push((&key[..], String::from_utf8_lossy(&name).into_owned())),
             other => return Err(unexpected("TYPE", key, &other)),
@@ -33,7 +33,7 @@ pub fn typed<'k>(session: &mut RespSession, keys: &'k [Vec<u8>]) -> Result<Vec<(
     Ok(found)
 }
 
-/// The length of each key, as its type counts it; None for types that nobody counts.
+/// Returns the length of each key, as its type counts it; None for types without a length.
 pub fn lengths(session: &mut RespSession, keys: &[(&[u8], String)]) -> Result<Vec<Option<u64>>, ClientFailure> {
     let command_of = |(key, name): &(&[u8], String)| {
         let (_, command, _) = TYPES.iter().find(|(known, ..)| known == name)?;
@@ -42,7 +42,7 @@ pub fn lengths(session: &mut RespSession, keys: &[(&[u8], String)]) -> Result<Ve
     sizes(session, keys, command_of)
 }
 
-/// What each key takes up in memory, looking at so many of its elements.
+/// Returns the memory of each key, by a sample of so many of its elements.
 pub fn memory(
     session: &mut RespSession,
     keys: &[(&[u8], String)],
@@ -70,7 +70,7 @@ fn sizes(
         sizes.push(match command.as_ref().and_then(|_| replies.next()) {
             None => None,
             Some(Value::Int(size)) => Some(u64::try_from(size).unwrap_or(0)),
-            // Gone, or of another type since: as valkey-cli counts it.
+            // A key that has vanished or changed its type counts as 0, as in valkey-cli.
             Some(Value::Null | Value::Error(_)) => Some(0),
             Some(other) => return Err(unexpected("Size", key, &other)),
         });

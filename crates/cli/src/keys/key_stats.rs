@@ -1,7 +1,7 @@
-//! `--keystats`: sizes in memory and lengths of all keys in one walk, how they are spread, and which are the largest.
+//! `--keystats`: sizes in memory and lengths of all keys in one walk, their distribution, and the largest keys.
 //!
-//! Options and report are redis-cli's: `--top` says how many of the largest are listed, `--cursor` where the walk
-//! begins, `--keystats-samples` at how many elements of a key MEMORY USAGE looks.
+//! Options and report are redis-cli's: `--top` sets how many of the largest are listed, `--cursor` where the walk
+//! begins, `--keystats-samples` how many elements of a key MEMORY USAGE samples.
 
 use hdrhistogram::Histogram;
 
@@ -13,19 +13,19 @@ use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
-/// Keys that are listed where `--top` says nothing.
+/// Default number of keys that are listed.
 const TOP: usize = 10;
-/// Sizes are told apart to four digits, up to this.
+/// Upper bound of the histogram of sizes, which distinguishes four digits.
 const SIZE_MAX: u64 = 1 << 40;
 
 /// Names up to so many bytes are counted together.
 pub const NAME_LENGTHS: [u64; 6] = [1 << 5, 1 << 8, 1 << 16, 1 << 32, 1 << 48, u64::MAX];
 
-/// What has been seen of one type.
+/// Totals of one type.
 #[derive(Debug, Default)]
 pub struct TypeStats {
     pub name: String,
-    /// What a length counts; None for types whose length nobody tells.
+    /// Unit of a length; None for types without a length.
     pub unit: Option<&'static str>,
     pub keys: u64,
     pub size: u64,
@@ -48,7 +48,7 @@ pub struct KeyStats {
     pub types: Vec<TypeStats>,
     pub keys: u64,
     pub size: u64,
-    /// The largest first; of equal ones the first found.
+    /// The largest keys first; of equal ones the first found.
     pub top: Vec<TopKey>,
     pub top_max: usize,
     pub sizes: Histogram<u64>,

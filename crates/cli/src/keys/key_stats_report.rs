@@ -1,4 +1,4 @@
-//! What `--keystats` has found, as redis-cli lays it out, or for JSON.
+//! The result of `--keystats`, as redis-cli lays it out, or for JSON.
 
 use resp::Value;
 use resp::json::{self, decimal, integer, object};
@@ -70,13 +70,13 @@ fn records(stats: &KeyStats) -> String {
     text + "\n"
 }
 
-/// A key without quotes around it.
+/// Returns a key without quotes around it.
 fn plain(key: &[u8]) -> String {
     let quoted = quoted(key);
     quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(&quoted).to_owned()
 }
 
-/// Bytes have their units, everything else is counted.
+/// Formats a length: bytes with their units, all else as a count.
 fn count(length: u64, unit: &str) -> String {
     if unit == "bytes" { human_u64(length) } else { format!("{length} {unit}") }
 }
@@ -90,8 +90,8 @@ fn sizes(stats: &KeyStats) -> String {
     text + &format!("Note: 0.01% size precision, Mean: {mean}, StdDeviation: {deviation}\n\n")
 }
 
-/// Percentiles, each halving what the one before it left, with the size up to which they go and how many keys that are;
-/// those that say nothing new left out.
+/// Returns percentiles, each halving what the one before it left, with the largest size within and the number of keys;
+/// steps that add nothing are left out.
 fn size_steps(stats: &KeyStats) -> Vec<(f64, u64, u64)> {
     let mut steps: Vec<(f64, u64, u64)> = Vec::new();
     for step in stats.sizes.iter_quantiles(1) {
@@ -113,7 +113,7 @@ fn names(stats: &KeyStats) -> String {
         let upto = human_u64((*upto).min(stats.name_max));
         text.push_str(&format!("{upto:>15} {:9.4}% {seen:11}\n", percent(seen, stats.keys)));
     }
-    // Of nothing there is no average, and no unit.
+    // An average of no keys does not exist, so it has no unit.
     let average = stats.name_bytes.checked_div(stats.keys).map_or("0".to_owned(), human_u64);
     text + &format!("Total key length is {} ({average} avg)\n\n", human_u64(stats.name_bytes))
 }
@@ -128,7 +128,7 @@ fn types(stats: &KeyStats) -> String {
         let (length, average_length) = match kind.unit {
             None => ("- ".to_owned(), "- ".to_owned()),
             Some("bytes") => {
-                // Rounded, as redis-cli has it, where other averages are cut.
+                // The average is rounded, as in redis-cli, which truncates other averages.
                 let average = (kind.length as f64 / kind.keys as f64).round() as u64;
                 (human_u64(kind.length), human_u64(average))
             }
@@ -144,7 +144,7 @@ fn types(stats: &KeyStats) -> String {
     text
 }
 
-/// The same for programs.
+/// Returns the result as a value for programs.
 pub fn as_value(stats: &KeyStats, end: &WalkEnd) -> Value {
     let key = |key: &[u8]| Value::Bulk(key.to_vec());
     let record = |record: &Option<(u64, Vec<u8>)>, what: &'static str| {

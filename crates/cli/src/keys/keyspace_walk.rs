@@ -13,7 +13,7 @@ use crate::protocol_client::ClientFailure;
 use crate::resp_session::RespSession;
 use crate::transport::print;
 
-/// What starts every walk for records.
+/// Text before each walk that looks for records.
 const INTRODUCTION: &str = "
 # Scanning the entire keyspace to find {what} as well as
 # average sizes per key type.  You can use -i 0.1 to sleep 0.1 sec
@@ -21,41 +21,41 @@ const INTRODUCTION: &str = "
 
 ";
 
-/// The lines that say what a walk is for.
+/// Returns the lines that describe the purpose of a walk.
 pub fn introduction(what: &str) -> String {
     INTRODUCTION.replace("{what}", what)
 }
 
-/// Where a walk stands.
+/// Position of a walk.
 #[derive(Debug)]
 pub struct WalkProgress {
     bar: ProgressBar,
-    /// How much of the keyspace came before this step, in percent.
+    /// Share of the keyspace before this step, in percent.
     pub percent: f64,
-    /// Keys before this step.
+    /// Number of keys before this step.
     seen: u64,
 }
 
 impl WalkProgress {
-    /// Prints beside the bar.
+    /// Prints a text, and clears the bar first.
     pub fn print(&mut self, text: &str) {
         self.bar.clear();
         print(text.as_bytes());
     }
 }
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WalkEnd {
-    /// At Ctrl-C: the cursor to go on with.
+    /// The cursor to continue with after Ctrl-C.
     pub interrupted_at: Option<Vec<u8>>,
     pub seen: u64,
-    /// Keys that there were at the start.
+    /// Number of keys at the start.
     pub total: u64,
 }
 
-/// Prints `introduction` once the server lets itself be asked, and calls `look` with the keys of every step. Rests as
-/// the options say, and ends early at Ctrl-C.
+/// Prints `introduction` once the server answers, and calls `look` with the keys of every step. Sleeps as the options
+/// say, and ends early at Ctrl-C.
 pub fn walk(
     session: &mut RespSession,
     introduction: &str,
@@ -64,7 +64,7 @@ pub fn walk(
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::clone(&stop))
         .map_err(|error| ClientFailure::Lost(error.to_string()))?;
-    // Of a cluster's replica one may only read, and only after this; elsewhere it changes nothing.
+    // A replica of a cluster accepts reads only after READONLY; elsewhere it changes nothing.
     session.ask(&["READONLY"])?;
     let total = match session.ask(&["DBSIZE"])? {
         Value::Int(count) => u64::try_from(count).unwrap_or(0),

@@ -1,6 +1,6 @@
-//! `--lru-test`: a cache whose keys are asked for by the rule of 80 to 20, and how many of the questions it can answer.
+//! `--lru-test`: a cache whose keys are read by the rule of 80 to 20, and how many of the reads hit.
 //!
-//! Each round writes some keys and asks for others. The text of each second is valkey-cli's.
+//! Each round writes some keys and reads others. The text of each second is valkey-cli's.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ struct Second {
     misses: u64,
 }
 
-/// Until the program is ended.
+/// Runs until the program is ended.
 pub fn run(session: &mut RespSession, keys: u64) -> Result<(), ClientFailure> {
     let mut rng = Rng::new();
     loop {
@@ -50,7 +50,7 @@ fn value() -> Vec<u8> {
     std::iter::repeat_with(|| fastrand::u8(b'A'..=b'z')).take(VALUE_SIZE).collect()
 }
 
-/// A key of so many: one of the first fifth at four of five times, and within each part by the same rule.
+/// Draws one of so many keys: of the first fifth at four of five times, and within each part by the same rule.
 fn key(rng: &mut Rng, keys: u64) -> Vec<u8> {
     // Numbers below 1 lie below 0.2 after this power with the share 0.8.
     let power = 0.2f64.ln() / 0.8f64.ln();

@@ -1,4 +1,4 @@
-//! Walks over the keyspace with SCAN, and what they find: all keys, the biggest, the most used, how sizes are spread.
+//! Walks over the keyspace with SCAN, and their results: all keys, the biggest, the most used, the spread of sizes.
 //!
 //! ```text
 //!   scan_keys         steps of SCAN, and --scan, which prints what they find
@@ -8,8 +8,8 @@
 //!   lru_test          no walk: keys of a cache, few of which are used often
 //! ```
 //!
-//! In comes a session that is connected, out goes text, or JSON where the options ask for it. Texts are those of
-//! valkey-cli, and of redis-cli where only that has a mode.
+//! The input is a session that is connected, the output text, or JSON where the options ask for it. Texts are those of
+//! valkey-cli, and of redis-cli for modes that only redis-cli has.
 
 pub mod big_keys;
 pub mod hot_keys;

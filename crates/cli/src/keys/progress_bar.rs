@@ -1,20 +1,20 @@
-//! How far a walk has come, as a bar on the terminal.
+//! Progress of a walk, as a bar on the terminal.
 //!
-//! It is drawn on standard error and only where that is a terminal that can erase a line, so that what a program reads
-//! never has it. Whatever else is printed clears it first; it comes back with the next step.
+//! It is drawn on standard error and only on a terminal that can erase a line, so that output for programs never
+//! contains it. Any other output clears it first; it is drawn again at the next step.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// Columns of the bar.
 const WIDTH: usize = 40;
-/// More often nobody can read it.
+/// Time between two drawings: more often would be unreadable.
 const DRAWN_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub struct ProgressBar {
     is_shown: bool,
-    /// When it was drawn last, if it was not cleared since.
+    /// Time of the last drawing, unless it was cleared since.
     drawn: Option<Instant>,
 }
 
@@ -32,7 +32,7 @@ impl ProgressBar {
         }
     }
 
-    /// Makes room for what is printed next.
+    /// Clears the bar before other output.
     pub fn clear(&mut self) {
         if self.drawn.take().is_some() {
             self.put("\r\x1b[K");
@@ -40,7 +40,7 @@ impl ProgressBar {
     }
 
     fn put(&self, text: &str) {
-        // A terminal that is gone needs no bar.
+        // A terminal that has gone away needs no bar.
         let mut stderr = std::io::stderr().lock();
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }

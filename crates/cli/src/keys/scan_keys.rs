@@ -1,4 +1,4 @@
-//! A walk over the keyspace with SCAN, and `--scan`, which prints what it finds.
+//! A walk over the keyspace with SCAN, and `--scan`, which prints the keys that it finds.
 
 use std::thread;
 
@@ -10,10 +10,10 @@ use crate::resp_session::RespSession;
 use crate::transport::print;
 use resp::words::quote;
 
-/// Where a walk is.
+/// Position of a walk.
 #[derive(Debug)]
 pub struct Scan {
-    /// The cursor to go on with; `None` after the last step.
+    /// The cursor to continue with; `None` after the last step.
     cursor: Option<Vec<u8>>,
 }
 
@@ -22,12 +22,12 @@ impl Scan {
         Scan { cursor: Some(cursor.to_string().into_bytes()) }
     }
 
-    /// Where the walk would go on; None at its end.
+    /// Returns the cursor to continue with; None at the end.
     pub fn into_cursor(self) -> Option<Vec<u8>> {
         self.cursor
     }
 
-    /// The keys of the next step, which may be none; `None` at the end.
+    /// Returns the keys of the next step, which may be none; `None` at the end.
     pub fn next(&mut self, session: &mut RespSession) -> Result<Option<Vec<Vec<u8>>>, ClientFailure> {
         let Some(cursor) = self.cursor.take() else {
             return Ok(None);
@@ -53,7 +53,7 @@ impl Scan {
     }
 }
 
-/// The cursor and the keys of a reply.
+/// Returns the cursor and the keys of a reply.
 fn step(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let Value::Array(items) = reply else {
         return None;
@@ -65,7 +65,7 @@ fn step(reply: Value) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((cursor, keys.collect::<Option<_>>()?))
 }
 
-/// `--scan`: a line a key; as JSON, a string a line.
+/// Runs `--scan`: a line a key; as JSON, a string a line.
 pub fn run(session: &mut RespSession) -> Result<(), ClientFailure> {
     let mut scan = Scan::from(0);
     while let Some(keys) = scan.next(session)? {

@@ -1,4 +1,4 @@
-//! `--ldb`, `--ldb-sync-mode`: a script is stepped through, line by line, by what is typed.
+//! `--ldb`, `--ldb-sync-mode`: a script is stepped through, line by line, by commands that are typed.
 //!
 //! ```text
 //!   SCRIPT DEBUG yes|sync, EVAL ...   -> lines of text, as an array of simple strings: the script stands
@@ -15,7 +15,7 @@ use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::{has_colors, print};
 
-/// The text before the place where the user types while a script stands.
+/// The prompt while a script is stopped.
 pub const PROMPT: &str = "lua debugger> ";
 
 const INTRODUCTION: &[u8] = b"Lua debugging session started, please use:\n\
@@ -39,12 +39,12 @@ const COLORS: [(&[u8], &str); 9] = [
 /// The line that ends a session.
 const END: &[u8] = b"<endsession>";
 
-/// How a session begins.
+/// Beginning of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// The script stands before its first line.
+    /// The script is stopped before its first line.
     Stands,
-    /// The server does not run it, and has said why.
+    /// The server does not run it, and has printed why.
     Refused,
 }
 
@@ -61,7 +61,7 @@ impl ScriptDebugger {
         ScriptDebugger { stepping, load: Box::new(load), stands: false }
     }
 
-    /// Whether a script waits for a command of the debugger.
+    /// Returns whether a script waits for a command of the debugger.
     pub fn stands(&self) -> bool {
         self.stands
     }
@@ -70,7 +70,7 @@ impl ScriptDebugger {
     ///
     /// # Errors
     ///
-    /// `ErrorReply` where the file cannot be read; those of [`RespSession::ask`].
+    /// `ErrorReply` if the file cannot be read; the errors of [`RespSession::ask`].
     pub fn begin(&mut self, session: &mut RespSession) -> Result<Beginning, ClientFailure> {
         if std::mem::take(&mut self.stands) {
             session.connect(None)?;
@@ -94,18 +94,18 @@ impl ScriptDebugger {
             self.show(session, &first)?;
             return Ok(Beginning::Stands);
         }
-        // A script that does not run has an end of the session before its error.
+        // A script that does not run ends the session before its error is sent.
         let refusal = if said.is_some() { session.next_reply()? } else { first };
         print(b"\nEval debugging session can't start:\n");
         print(&formatted(session, &refusal));
         Ok(Beginning::Refused)
     }
 
-    /// Sends a command of the debugger so many times, and shows what comes of it.
+    /// Sends a command of the debugger so many times, and shows the result.
     ///
     /// # Errors
     ///
-    /// Those of [`RespSession::ask`].
+    /// The errors of [`RespSession::ask`].
     pub fn obey(&mut self, session: &mut RespSession, words: &[Vec<u8>], repeat: i64) -> Result<(), ClientFailure> {
         for _ in 0..repeat.max(0) {
             let reply = match session.ask(words) {
@@ -155,7 +155,7 @@ fn formatted(session: &RespSession, value: &Value) -> Vec<u8> {
     reply_format::reply(value, session.options())
 }
 
-/// The lines that the debugger says, if it says any: an array of simple strings.
+/// Returns the debugger's lines, if the reply has any: an array of simple strings.
 fn lines(reply: &Value) -> Option<Vec<&[u8]>> {
     let Value::Array(items) = reply else { return None };
     items
@@ -171,7 +171,7 @@ fn is_end(lines: &[&[u8]]) -> bool {
     lines.contains(&END)
 }
 
-/// The words of a line for the debugger: code for `eval` stays as it was typed.
+/// Splits a line for the debugger into words: code for `eval` stays as it was typed.
 pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let line = line.trim_ascii();
     let end = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::transport::reason;
 
-/// `EVAL script numkeys key ... argument ...`, or why the file cannot be read.
+/// Returns `EVAL script numkeys key ... argument ...`, or why the file cannot be read.
 pub fn command(file: &str, words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, String> {
     let script = fs::read(file).map_err(|error| format!("Can't open file '{file}': {}", reason(&error)))?;
     let (keys, arguments) = match words.iter().position(|word| word == b",") {

@@ -1,7 +1,7 @@
 //! The terminal while a program has all of it: the alternate screen, keys one by one, no cursor.
 //!
-//! The terminal gets back what it had however the program ends, a panic included: that is what dropping does. Who ends
-//! the program by a signal is waited for by the loop that owns this, so dropping comes first there, too.
+//! The terminal's state is restored however the program ends, a panic included, because dropping restores it. The loop
+//! that owns the screen waits for signals that end the program, so dropping is first there, too.
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use super::top_layout::{Look, ScreenLine};
 /// Alternate screen, and no cursor.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[2J";
 const LEAVE: &str = "\x1b[0m\x1b[?25h\x1b[?1049l";
-/// Of a terminal that does not know how large it is.
+/// Size of a terminal that does not report it.
 const SIZE: (usize, usize) = (80, 24);
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct FullScreen {
 }
 
 impl FullScreen {
-    /// Whether there is a terminal for keys and for lines.
+    /// Returns whether there is a terminal for keys and for lines.
     pub fn is_possible() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
@@ -37,7 +37,7 @@ impl FullScreen {
     /// Takes the terminal, for the first time or after [`FullScreen::give_back`].
     pub fn take(&self) -> io::Result<()> {
         let mut modes = self.before.clone();
-        // Ctrl-C and Ctrl-Z come as bytes: what they do is up to the program.
+        // Ctrl-C and Ctrl-Z arrive as bytes: the program decides their effect.
         modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG | LocalModes::IEXTEN);
         modes.special_codes[SpecialCodeIndex::VMIN] = 1;
         modes.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -46,12 +46,12 @@ impl FullScreen {
     }
 
     pub fn give_back(&self) {
-        // A terminal that is gone needs nothing back.
+        // A terminal that has gone away needs no restoring.
         let _ = put(LEAVE);
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 
-    /// Columns and rows.
+    /// Returns columns and rows.
     pub fn size(&self) -> (usize, usize) {
         let size = tcgetwinsize(io::stdout().as_fd()).ok();
         size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)))
@@ -76,7 +76,7 @@ fn put(text: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// The bytes that draw lines over those that are there, without a blank screen in between.
+/// Returns the bytes that draw lines over the present ones, without a blank screen in between.
 fn frame(lines: &[ScreenLine]) -> String {
     let mut frame = String::from("\x1b[H");
     for (number, line) in lines.iter().enumerate() {

@@ -41,14 +41,14 @@ use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::{print, reason};
 
-/// How long the server has to end the tracking that this program began.
+/// Time that the server has to end the tracking that this program began.
 const TIME_TO_LEAVE: Duration = Duration::from_secs(1);
 
-/// How long it is shown that something went wrong, at least.
+/// Shortest time that an error is shown.
 const TIME_TO_READ: Duration = Duration::from_secs(3);
 
 pub fn run(mut options: Options) -> Result<ExitCode, ClientFailure> {
-    // What the server sends on its own is none of the screen's.
+    // Messages that the server sends on its own are not part of the screen.
     options.show_pushes = false;
     if options.output.is_json() {
         return print_readings(options);
@@ -79,7 +79,7 @@ pub fn run(mut options: Options) -> Result<ExitCode, ClientFailure> {
     let signal = top.signals.ending();
     drop(top);
     if let Some(signal) = signal {
-        // As if nobody had caught it.
+        // The signal has its default effect, as if it had not been caught.
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     ended.map(|()| ExitCode::SUCCESS).map_err(lost)
@@ -111,8 +111,8 @@ fn print_readings(options: Options) -> Result<ExitCode, ClientFailure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Signals that end or suspend the program, and those that tell of another size of the terminal, or that it was lent to
-/// others.
+/// Signals that end or suspend the program, and those that report a new size of the terminal, or that the program has
+/// it back.
 struct Signals {
     pipe: UnixStream,
     ending: [(i32, Arc<AtomicBool>); 3],
@@ -143,13 +143,13 @@ impl Signals {
         while matches!(self.pipe.read(&mut bytes), Ok(count) if count > 0) {}
     }
 
-    /// The signal that is to end the program, if one came.
+    /// Returns the signal that is to end the program, if one arrived.
     fn ending(&self) -> Option<i32> {
         self.ending.iter().find(|(_, is_here)| is_here.load(Ordering::Relaxed)).map(|(signal, _)| *signal)
     }
 }
 
-/// All that the loop has.
+/// State of the loop.
 struct Top {
     address: String,
     view: TopView,
@@ -157,17 +157,17 @@ struct Top {
     screen: FullScreen,
     sampler: Sampler,
     signals: Signals,
-    /// The answer to a sample is not here yet.
+    /// Whether a sample was asked for and has not been answered.
     is_asked: bool,
     asked: Option<Instant>,
-    /// This program had the server begin to track hot keys.
+    /// Whether this program had the server begin to track hot keys.
     tracks_hot_keys: bool,
-    /// What went wrong, and when.
+    /// Last error, and its time.
     problem: Option<(String, Instant)>,
 }
 
 impl Top {
-    /// Until the user has seen enough.
+    /// Runs until the user quits.
     fn watch(&mut self) -> io::Result<()> {
         loop {
             let wait = self.ask_if_due();
@@ -181,7 +181,7 @@ impl Top {
                 self.suspend()?;
             }
             if self.signals.continued.swap(false, Ordering::Relaxed) {
-                // Who had the terminal meanwhile may have left it in any state.
+                // Another program may have left the terminal in any state.
                 self.screen.take()?;
             }
             for outcome in self.sampler.outcomes() {
@@ -193,7 +193,7 @@ impl Top {
         }
     }
 
-    /// Asks the server when it is time; answers how long nothing else has to be done.
+    /// Asks the server when it is time; returns how long nothing else has to be done.
     fn ask_if_due(&mut self) -> Duration {
         let elapsed = self.asked.map_or(Duration::MAX, |asked| asked.elapsed());
         if self.is_asked || self.view.is_paused {
@@ -218,7 +218,7 @@ impl Top {
         self.screen.draw(&lines)
     }
 
-    /// Whether keys can be read.
+    /// Returns whether keys can be read.
     fn wait(&self, time: Duration) -> io::Result<bool> {
         let stdin = io::stdin();
         let mut descriptors = [
@@ -251,7 +251,7 @@ impl Top {
         }
     }
 
-    /// Does what keys ask for; false when that is to end.
+    /// Executes the keys that were pressed; false when one of them quits.
     fn read_keys(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 64];
         let count = rustix::io::read(io::stdin(), &mut bytes)?;
@@ -272,14 +272,14 @@ impl Top {
         Ok(true)
     }
 
-    /// The shell has the terminal until it says to go on.
+    /// Leaves the terminal to the shell until the program is continued.
     fn suspend(&mut self) -> io::Result<()> {
         self.screen.give_back();
         signal_hook::low_level::raise(SIGSTOP)?;
         self.screen.take()
     }
 
-    /// What this program had the server begin ends with it.
+    /// Ends the tracking of hot keys that this program began.
     fn stop_tracking(&mut self) {
         if !self.tracks_hot_keys {
             return;

@@ -1,7 +1,7 @@
-//! A thread that asks the server, so that keys are answered while a reply is waited for.
+//! A thread that asks the server, so that keys are answered while a reply is pending.
 //!
-//! One order, one outcome; a byte on a socket pair wakes the loop that polls. A connection that is lost is made again
-//! at the next order.
+//! Each order has one outcome; a byte on a socket pair wakes the loop that polls. A lost connection is restored at the
+//! next order.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,16 +17,16 @@ use crate::options::Options;
 use crate::protocol_client::ClientFailure;
 use crate::resp_session::RespSession;
 
-/// What the thread is to do.
+/// An order to the thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Sample,
     StartHotKeys,
-    /// Ends the tracking that was started, and forgets what it found.
+    /// Ends the tracking that was started, and discards its result.
     StopHotKeys,
 }
 
-/// What came of an order.
+/// Outcome of an order.
 #[derive(Debug)]
 pub enum Outcome {
     Sampled(Box<ServerSample>),
@@ -46,7 +46,7 @@ const START: &[&[&str]] = &[&["HOTKEYS", "START", "METRICS", "2", "CPU", "NET", 
 const STOP: &[&[&str]] = &[&["HOTKEYS", "STOP"], &["HOTKEYS", "RESET"]];
 
 impl Sampler {
-    /// From now on the thread has the session.
+    /// Starts the thread, which owns the session from then on.
     pub fn start(session: RespSession) -> std::io::Result<Sampler> {
         let (orders, taken) = mpsc::channel();
         let (done, outcomes) = mpsc::channel();
@@ -60,7 +60,7 @@ impl Sampler {
                     session = None;
                     Outcome::Failed(failure.to_string())
                 });
-                // The program ends: nobody is told.
+                // The program ends: nothing waits for the outcome.
                 if done.send(outcome).is_err() || waker.write_all(&[1]).is_err() {
                     return;
                 }
@@ -70,23 +70,23 @@ impl Sampler {
     }
 
     pub fn order(&self, order: Order) {
-        // A thread that is gone has said why.
+        // A thread that has ended has reported why.
         let _ = self.orders.send(order);
     }
 
-    /// Readable when there are outcomes.
+    /// Returns a descriptor that is readable when there are outcomes.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// The outcomes that are there.
+    /// Returns the outcomes that are there.
     pub fn outcomes(&mut self) -> Vec<Outcome> {
         let mut bytes = [0; 64];
         while matches!(std::io::Read::read(&mut self.wake, &mut bytes), Ok(count) if count > 0) {}
         self.outcomes.try_iter().collect()
     }
 
-    /// The next outcome, if it comes within so much time.
+    /// Returns the next outcome, if it arrives within so much time.
     pub fn wait(&self, time: std::time::Duration) -> Option<Outcome> {
         self.outcomes.recv_timeout(time).ok()
     }

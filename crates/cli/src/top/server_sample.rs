@@ -1,6 +1,6 @@
-//! What a server says of itself at one moment: INFO, LATENCY HISTOGRAM, CLIENT LIST and HOTKEYS, read into fields.
+//! The server's state at one moment: INFO, LATENCY HISTOGRAM, CLIENT LIST and HOTKEYS, read into fields.
 //!
-//! Servers differ in what they know. What one refuses, or does not tell, is absent here; nothing is made up for it.
+//! Servers differ in their commands. A field that a server refuses, or does not report, is absent here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use resp::Value;
 
 use crate::reply_fields::{field, fields, items, text};
 
-/// What is asked for, in this order, each time.
+/// Commands that are sent, in this order, each time.
 pub const QUESTIONS: [&[&str]; 4] =
     [&["INFO", "all"], &["LATENCY", "HISTOGRAM"], &["CLIENT", "LIST"], &["HOTKEYS", "GET"]];
 
-/// The answers to one round of questions.
+/// The replies to one round of commands.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct ServerSample {
-    /// When they came, since some start.
+    /// Time at which they arrived, since some start.
     pub at: Duration,
     pub info: BTreeMap<String, String>,
     pub commands: BTreeMap<String, CommandCounts>,
-    /// Of each command, how many calls took no longer than so many microseconds.
+    /// Number of calls of each command that took at most so many microseconds.
     pub histograms: Option<BTreeMap<String, Vec<(u64, u64)>>>,
     pub clients: Option<Vec<BTreeMap<String, String>>>,
     pub hot_keys: HotKeys,
@@ -35,13 +35,13 @@ pub struct CommandCounts {
     pub failed: u64,
 }
 
-/// What is known of hot keys.
+/// Hot keys, as far as the server reports them.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub enum HotKeys {
-    /// The server has no HOTKEYS, or does not tell this user.
+    /// The server has no HOTKEYS, or this user may not run it.
     #[default]
     Absent,
-    /// Nobody has it track them.
+    /// No client has started tracking.
     Off,
     Tracked {
         is_active: bool,
@@ -49,7 +49,7 @@ pub enum HotKeys {
     },
 }
 
-/// A key and its parts of what was tracked.
+/// A key and its share of each tracked total.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct HotKey {
     pub key: Vec<u8>,
@@ -58,7 +58,7 @@ pub struct HotKey {
 }
 
 impl ServerSample {
-    /// The answers to [`QUESTIONS`]; None without an INFO that can be read.
+    /// Reads the replies to [`QUESTIONS`]; None without an INFO that can be read.
     pub fn read(at: Duration, replies: &[Value]) -> Option<ServerSample> {
         let [info, histograms, clients, hot_keys] = replies else { return None };
         let info = read_info(&text_of(info)?);
@@ -76,7 +76,7 @@ impl ServerSample {
         })
     }
 
-    /// A number of INFO.
+    /// Returns a number of INFO.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.info.get(name)?.parse().ok()
     }
@@ -130,7 +130,7 @@ fn natural(value: &Value) -> Option<u64> {
     }
 }
 
-/// The reply of Redis 8.6: an array around one map. Null: nothing was tracked.
+/// Reads the reply of Redis 8.6: an array around one map. Null: nothing was tracked.
 fn read_hot_keys(reply: &Value) -> HotKeys {
     let report = match reply {
         Value::Null => return HotKeys::Off,
@@ -156,7 +156,7 @@ fn read_hot_keys(reply: &Value) -> HotKeys {
     HotKeys::Tracked { is_active: active == 1, keys }
 }
 
-/// Keys and their numbers: in turns, or each pair an array of its own.
+/// Returns keys and their numbers: in turns, or each pair an array of its own.
 fn pairs(value: &Value) -> Vec<(Vec<u8>, u64)> {
     let pair = |key: &Value, number: &Value| match key {
         Value::Bulk(key) | Value::Simple(key) => Some((key.clone(), natural(number)?)),

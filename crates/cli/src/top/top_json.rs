@@ -66,7 +66,7 @@ fn client(client: &ClientReading) -> Value {
     ])
 }
 
-/// Null where the server knows nothing of them.
+/// Returns the hot keys; null if the server reports none.
 fn hot_keys(hot_keys: &HotKeys) -> Value {
     let HotKeys::Tracked { keys, .. } = hot_keys else { return Value::Null };
     let number = |value: Option<u64>| value.map_or(Value::Null, integer);

@@ -1,4 +1,4 @@
-//! The screen as lines: a pure function of what was read, what the user chose, and how large the terminal is.
+//! The screen as lines: a pure function of the reading, the user's choices, and the size of the terminal.
 //!
 //! ```text
 //!   the server         name, address, role, how long it runs
@@ -12,7 +12,7 @@
 //!   keys of the program, or what went wrong
 //! ```
 //!
-//! What a server does not tell is a dash. Every character is one column wide: names and keys come quoted.
+//! A value that a server does not report is a dash. Every character is one column wide: names and keys are quoted.
 
 use super::server_sample::{HotKey, HotKeys};
 use super::top_reading::{ClientReading, CommandReading, HISTORY, TopModel, TopReading};
@@ -20,7 +20,7 @@ use super::top_view::{Panel, TopView};
 use crate::human_bytes::human_u64;
 use crate::keys::keyspace_walk::quoted;
 
-/// How a line looks.
+/// Look of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     Plain,
@@ -43,10 +43,10 @@ const HELP: &str = "q quit  p pause  Tab table  s sort  r reverse  + - interval 
 const UNKNOWN: &str = "the server does not tell";
 /// Rows above the tables, with a blank one.
 const HEADER: usize = 5;
-/// With fewer rows for them there is one table only.
+/// Rows for tables below which only one table is shown.
 const ROOM_FOR_ALL: usize = 14;
 
-/// The whole screen; `problem` takes the place of the help. No line is wider than the terminal, nor are there more.
+/// Returns the whole screen; `problem` replaces the help. It fits into the terminal, in width and in height.
 pub fn screen(
     model: &TopModel,
     view: &TopView,
@@ -86,7 +86,7 @@ fn line(look: Look, text: String) -> ScreenLine {
     ScreenLine { look, text }
 }
 
-/// How many rows each table has.
+/// Returns the number of rows of each table.
 fn shares(chosen: Panel, room: usize) -> Vec<(Panel, usize)> {
     if room < ROOM_FOR_ALL {
         return vec![(chosen, room)];
@@ -133,7 +133,7 @@ fn rates(reading: &TopReading, model: &TopModel) -> String {
     )
 }
 
-/// The last rates, the highest of them as a whole block.
+/// Returns the last rates, the highest of them as a whole block.
 fn blocks(model: &TopModel) -> String {
     let highest = model.history.iter().copied().fold(1.0, f64::max);
     let shown = model.history.iter().skip(model.history.len().saturating_sub(HISTORY / 2));
@@ -179,7 +179,7 @@ fn memory(reading: &TopReading) -> String {
     )
 }
 
-/// Keys of all databases; None before anything is known.
+/// Returns the number of keys of all databases; None before anything is known.
 fn keys(reading: &TopReading) -> Option<u64> {
     let databases = reading.info.iter().filter_map(|(name, value)| {
         name.strip_prefix("db")?.parse::<u32>().ok()?;
@@ -203,7 +203,7 @@ fn who(reading: &TopReading) -> String {
     )
 }
 
-/// A table with its heading, in so many rows.
+/// Returns a table with its heading, in so many rows.
 fn table(reading: &TopReading, view: &TopView, panel: Panel, rows: usize) -> Vec<ScreenLine> {
     let is_chosen = panel == view.panel;
     let order = Order { column: view.order_of(panel), is_reversed: is_chosen && view.is_reversed };
@@ -221,7 +221,7 @@ fn table(reading: &TopReading, view: &TopView, panel: Panel, rows: usize) -> Vec
     lines
 }
 
-/// By which column a table is ordered; the largest first, or the names as they follow each other.
+/// The column by which a table is ordered; the largest first, or names in alphabetical order.
 #[derive(Clone, Copy)]
 struct Order {
     column: &'static str,
@@ -229,7 +229,7 @@ struct Order {
 }
 
 impl Order {
-    /// A column's name, with a mark if it is this one.
+    /// Returns a column's name, with a mark if it is this one.
     fn mark(self, name: &str) -> String {
         let mark = if self.is_reversed { "▲" } else { "▼" };
         if name == self.column { format!("{name}{mark}") } else { name.to_owned() }
@@ -322,7 +322,7 @@ fn optional(value: Option<u64>) -> String {
     value.map_or("-".to_owned(), |value| value.to_string())
 }
 
-/// What fits into a column, in characters of one column each.
+/// Cuts a text to a column, in characters of one column each.
 fn fitted(text: &str, width: usize) -> String {
     let clean: String = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
     if clean.len() <= width { clean } else { format!("{}~", &clean[..width - 1]) }

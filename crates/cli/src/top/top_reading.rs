@@ -1,10 +1,10 @@
-//! What happened between two samples: counters as rates, histograms as percentiles of that time alone.
+//! Changes between two samples: counters as rates, histograms as percentiles of that time alone.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::server_sample::{CommandCounts, HotKeys, ServerSample};
 
-/// Rates that are remembered for the line of blocks.
+/// Number of rates that are kept for the line of blocks.
 pub const HISTORY: usize = 60;
 
 /// The samples so far, as far as they are needed.
@@ -16,19 +16,19 @@ pub struct TopModel {
     pub history: VecDeque<f64>,
 }
 
-/// A server at one moment, and what it did since the moment before.
+/// A server at one moment, and its activity since the moment before.
 #[derive(Debug, Default, Clone)]
 pub struct TopReading {
     pub info: BTreeMap<String, String>,
     /// None at the first sample, and after a restart.
     pub rates: Option<Rates>,
     pub commands: Vec<CommandReading>,
-    /// None: the server does not tell.
+    /// None: the server does not report them.
     pub clients: Option<Vec<ClientReading>>,
     pub hot_keys: HotKeys,
 }
 
-/// Of a second, but for the hits.
+/// Rates, per second except for the hits.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Rates {
     pub operations: f64,
@@ -47,15 +47,15 @@ pub struct Rates {
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct CommandReading {
     pub name: String,
-    /// Calls a second.
+    /// Calls per second.
     pub calls: f64,
     /// Share of the commands' whole time, in percent.
     pub share: f64,
     pub usec_per_call: f64,
-    /// Microseconds below which half and nearly all calls stayed; None where the server has no histograms.
+    /// Microseconds below which half and nearly all calls stayed; None if the server has no histograms.
     pub p50: Option<u64>,
     pub p99: Option<u64>,
-    /// Failed or refused, a second.
+    /// Calls that failed or were refused, per second.
     pub failed: f64,
 }
 
@@ -71,14 +71,14 @@ pub struct ClientReading {
     pub idle: u64,
     /// Bytes that wait to be sent to it.
     pub output: u64,
-    /// Bytes a second; None where the server does not count them, or the client is new.
+    /// Bytes per second; None if the server does not count them, or the client is new.
     pub bytes_in: Option<f64>,
     pub bytes_out: Option<f64>,
 }
 
 impl TopModel {
     pub fn take(&mut self, sample: ServerSample) {
-        // Of another run of the server, counters tell nothing of this one's.
+        // Counters of another run of the server cannot be compared with this one's.
         let uptime = |sample: &ServerSample| sample.number("uptime_in_seconds").unwrap_or(0.0);
         let run = |sample: &ServerSample| sample.info.get("run_id").cloned();
         let before = self.last.take().filter(|last| run(last) == run(&sample) && uptime(last) <= uptime(&sample));
@@ -157,9 +157,9 @@ fn commands(before: &ServerSample, now: &ServerSample) -> Vec<CommandReading> {
     active.map(reading).collect()
 }
 
-/// The bound below which a share of the calls stayed that came between two cumulative histograms; None without calls.
+/// Returns the bound of a share of the calls between two cumulative histograms; None without calls.
 fn percentile_since(before: &[(u64, u64)], now: &[(u64, u64)], share: f64) -> Option<u64> {
-    // A bucket that was not there yet held what the one below it held.
+    // A bucket that did not exist yet held as many calls as the one below it.
     let upto =
         |bound: u64| before.iter().take_while(|(other, _)| *other <= bound).last().map_or(0, |(_, count)| *count);
     let since = |(bound, count): &(u64, u64)| count.saturating_sub(upto(*bound));
@@ -245,7 +245,7 @@ pub mod tests {
         assert_eq!(model.reading.as_ref().unwrap().rates, None);
         model.take(sample(3, "run_id:b uptime_in_seconds:12 total_commands_processed:905", ""));
         assert_eq!(model.reading.unwrap().rates.unwrap().operations, 5.0);
-        // The same moment twice is no time in which something happened.
+        // Two samples of the same moment have no time between them.
         let mut model = TopModel::default();
         model.take(sample(1, "total_commands_processed:1", ""));
         model.take(sample(1, "total_commands_processed:2", ""));

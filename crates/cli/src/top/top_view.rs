@@ -1,4 +1,4 @@
-//! What the user has chosen to see: which table, in which order, how often, or nothing new for a while.
+//! The user's choices: the table, its order, the interval, or a pause.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub enum Panel {
     HotKeys,
 }
 
-/// What a key asks the program to do.
+/// Action that a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Nothing,
@@ -41,7 +41,7 @@ const INTERVALS: [Duration; 6] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopView {
     pub panel: Panel,
-    /// Of each panel, by its place in [`ORDERS`].
+    /// Order of each panel, by its place in [`ORDERS`].
     order: [usize; 3],
     pub is_reversed: bool,
     pub is_paused: bool,
@@ -54,16 +54,16 @@ impl TopView {
         TopView { panel: Panel::Commands, order: [0; 3], is_reversed: false, is_paused: false, interval }
     }
 
-    /// The column by which a table is ordered.
+    /// Returns the column by which a table is ordered.
     pub fn order_of(&self, panel: Panel) -> &'static str {
         let at = place(panel);
         ORDERS[at].1[self.order[at]]
     }
 
-    /// What the bytes of a key do.
+    /// Applies a key to the view; returns the action that it asks for.
     pub fn press(&mut self, key: u8) -> Action {
         match key {
-            // Also Ctrl-C and Ctrl-D, which the terminal hands over as bytes.
+            // Ctrl-C and Ctrl-D have the same effect: the terminal delivers them as bytes.
             b'q' | b'Q' | 0x03 | 0x04 => return Action::Quit,
             0x1a => return Action::Suspend,
             b'p' | b' ' => self.is_paused = !self.is_paused,
@@ -89,7 +89,7 @@ fn place(panel: Panel) -> usize {
     ORDERS.iter().position(|(known, _)| *known == panel).unwrap_or(0)
 }
 
-/// The keys among the bytes that a terminal sent: sequences of escape, as arrows send them, are none of ours.
+/// Returns the keys among the bytes that a terminal sent: escape sequences, as arrows send them, are skipped.
 pub fn keys(bytes: &[u8]) -> Vec<u8> {
     let mut keys = Vec::new();
     let mut rest = bytes;

@@ -2,8 +2,8 @@
 # Starts a server of the chart, and works out what it begins as. The environment says MODE, POD (this one's name), PODS (how many
 # there are), SET and DOMAIN (pods are SET-0.DOMAIN and so on), PASSWORD, and where data and settings are.
 #
-# What a server finds out itself (its primary, other Sentinels, the nodes of the cluster) is in its configuration file beside the
-# data, so the file is made once, and settings of the chart are included from it: each start reads them anew.
+# A server writes its own findings (its primary, other Sentinels, the nodes of the cluster) into its configuration file beside
+# the data, so the file is made once, and includes the settings of the chart: each start reads them anew.
 set -eu
 
 data=${DATA:-/data}

@@ -1,10 +1,10 @@
-//! Whether nodes know the same of the slots, and which links between them are down.
+//! Whether nodes agree about the slots, and which links between them are down.
 
 use std::collections::BTreeMap;
 
 use super::node_lines::NodeLine;
 
-/// Which node owns which slots, as one node says it; None where it knows of no owner.
+/// Returns the slots of each node, as one node describes them; None if it knows no owner.
 pub fn configuration(lines: &[NodeLine]) -> Option<BTreeMap<&str, String>> {
     let owners: BTreeMap<_, _> = lines
         .iter()
@@ -14,14 +14,14 @@ pub fn configuration(lines: &[NodeLine]) -> Option<BTreeMap<&str, String>> {
     Some(owners).filter(|owners| !owners.is_empty())
 }
 
-/// Whether all nodes say the same, and something; a node that says nothing agrees with none. One node is of one mind.
+/// Returns whether all nodes have the same view, and not an empty one. One node alone agrees with itself.
 pub fn agree(views: &[Vec<NodeLine>]) -> bool {
     let mut configurations = views.iter().map(|lines| configuration(lines));
     let first = configurations.next().flatten();
     views.len() <= 1 || first.is_some() && configurations.all(|other| other == first)
 }
 
-/// Whose addresses cannot be reached, and from which nodes.
+/// Returns the addresses that cannot be reached, and from which nodes.
 pub fn broken_links(views: &[(String, Vec<NodeLine>)]) -> BTreeMap<String, Vec<String>> {
     let mut unreachable: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (from, lines) in views {

@@ -1,8 +1,8 @@
-//! The shape of a new cluster: which nodes are primaries, with which slots, and whose replicas the others are.
+//! The shape of a new cluster: the primaries, their slots, and the primary of each replica.
 //!
 //! Hosts take turns, so that primaries lie on as many hosts as there are, and a replica goes to another host than its
-//! primary where one is left. Then replicas are swapped as long as that leads away from shared hosts: a replica beside
-//! its primary counts far more than replicas of one primary beside each other.
+//! primary where one is left. Then replicas are swapped as long as fewer hosts are shared: a replica beside its primary
+//! weighs far more than two replicas of one primary beside each other.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -11,28 +11,28 @@ use fastrand::Rng;
 
 use super::slots::SLOTS;
 
-/// What a replica beside its primary counts, against 1 of a replica beside another one of the same primary.
+/// Weight of a replica beside its primary, against 1 for a replica beside another one of the same primary.
 const BESIDE_PRIMARY: usize = 10_000;
-/// Swaps that are tried, for each node.
+/// Number of swaps that are tried, for each node.
 const SWAPS: usize = 500;
 
-/// Nodes are numbered in the order given.
+/// Plan of a cluster; nodes are numbered in the order given.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
     /// Each primary with its slots.
     pub primaries: Vec<(usize, RangeInclusive<u16>)>,
     /// Each replica with its primary.
     pub replicas: Vec<(usize, usize)>,
-    /// How many of the replicas are those that each primary was to have; the rest were left.
+    /// Number of replicas that primaries were to have; the remaining ones are surplus nodes.
     pub regular: usize,
 }
 
-/// How many nodes will be primaries.
+/// Returns how many nodes become primaries.
 pub fn primaries_of(nodes: usize, replicas: usize) -> usize {
     nodes / replicas.saturating_add(1)
 }
 
-/// The nodes' hosts, in order, and how many replicas each primary is to have.
+/// Plans a cluster of nodes on these hosts, in order, with so many replicas for each primary.
 pub fn allocate(hosts: &[&str], replicas: usize) -> Allocation {
     let mut waiting = by_turns(hosts);
     let others = waiting.split_off(primaries_of(hosts.len(), replicas));
@@ -48,7 +48,7 @@ pub fn allocate(hosts: &[&str], replicas: usize) -> Allocation {
     plan
 }
 
-/// The nodes, one of each host after the other.
+/// Returns the nodes in turns, one of each host after the other.
 fn by_turns(hosts: &[&str]) -> Vec<usize> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut order: Vec<(usize, usize)> = Vec::new();
@@ -63,7 +63,7 @@ fn by_turns(hosts: &[&str]) -> Vec<usize> {
     order.into_iter().map(|(_, node)| node).collect()
 }
 
-/// All slots in as many ranges of nearly one size; in single precision, as valkey-cli cuts them.
+/// Cuts all slots into so many ranges of nearly one size; in single precision, as valkey-cli cuts them.
 fn slot_ranges(count: usize) -> Vec<RangeInclusive<u16>> {
     let size = f32::from(SLOTS) / count as f32;
     let (mut first, mut cursor) = (0, 0.0_f32);
@@ -79,7 +79,7 @@ fn slot_ranges(count: usize) -> Vec<RangeInclusive<u16>> {
 }
 
 impl Allocation {
-    /// Gives each primary up to so many of the nodes that wait, of other hosts first.
+    /// Gives each primary up to `each` of the waiting nodes, of other hosts first.
     fn assign(&mut self, hosts: &[&str], waiting: &mut Vec<usize>, each: usize) {
         for (primary, _) in &self.primaries {
             for _ in 0..each.min(waiting.len()) {
@@ -89,7 +89,7 @@ impl Allocation {
         }
     }
 
-    /// How badly nodes that replicate each other share hosts: 0 is perfect.
+    /// Returns how badly nodes that replicate each other share hosts: 0 is perfect.
     pub fn crowding(&self, hosts: &[&str]) -> usize {
         let score = |(replicas, has_primary): &(Vec<usize>, bool)| match (has_primary, replicas.len()) {
             (true, replicas) => BESIDE_PRIMARY * replicas,
@@ -99,7 +99,8 @@ impl Allocation {
         self.groups(hosts).values().map(score).sum()
     }
 
-    /// For each host and primary: which replicas of it are there, as places in the list, and whether it is.
+    /// Returns, for each host and primary, the replicas of it there, as places in the list, and whether it is there,
+    /// too.
     fn groups<'h>(&self, hosts: &[&'h str]) -> BTreeMap<(&'h str, usize), (Vec<usize>, bool)> {
         let mut groups: BTreeMap<_, (Vec<usize>, bool)> = BTreeMap::new();
         for (primary, _) in &self.primaries {
@@ -111,8 +112,8 @@ impl Allocation {
         groups
     }
 
-    /// Swaps replicas for fewer shared hosts. A swap that makes nothing better is kept while looking further, because
-    /// several together may; what comes out is the best that was seen, and the first of several.
+    /// Swaps replicas for fewer shared hosts. A swap that improves nothing is kept for the next attempts, because
+    /// several together may improve; the result is the best that was seen, and the first of several.
     pub fn spread(&mut self, hosts: &[&str], random: &mut Rng) {
         let mut best = (self.crowding(hosts), self.replicas.clone());
         let mut score = best.0;
@@ -154,7 +155,7 @@ impl Allocation {
     }
 }
 
-/// What there is to say of replicas that share hosts after all.
+/// Returns the warning about replicas that share hosts after all.
 pub fn crowding_text(crowding: usize) -> &'static str {
     match crowding {
         0 => "[OK] Perfect anti-affinity obtained!",
@@ -199,7 +200,7 @@ mod tests {
         let plan = planned(&["a"; 5], 1);
         assert_eq!((plan.primaries.len(), plan.regular), (2, 2));
         assert_eq!(plan.replicas, [(3, 0), (4, 1), (2, 0)]);
-        // One primary takes one of those that are left; the last node has no place.
+        // One primary takes one of the surplus nodes; the last node has no place.
         let plan = planned(&["a"; 5], 2);
         assert_eq!((plan.primaries.len(), plan.regular, plan.replicas.len()), (1, 2, 3));
         assert_eq!((plan.primary_of(1), plan.slots_of(1)), (None, None));

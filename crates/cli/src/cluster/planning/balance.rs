@@ -1,4 +1,4 @@
-//! How slots are spread by weight: what each node has too much of, and the moves that even it out.
+//! Balances slots by weight: each node's surplus, and the moves that even it out.
 //!
 //! The arithmetic is in single precision, as valkey-cli's is, so that the same slots move.
 
@@ -11,21 +11,21 @@ use super::slots::{SLOTS, Slots};
 #[derive(Clone, Debug)]
 pub struct Share {
     pub slots: Slots,
-    /// Its part of the slots, against the others' weights.
+    /// Its share of the slots, against the others' weights.
     pub weight: f32,
 }
 
-/// Slots that go from one node to another.
+/// A move of slots from one node to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     pub from: usize,
     pub to: usize,
-    /// How many it was to be: rounding may add one.
+    /// Number that was planned: rounding may add one.
     pub count: usize,
     pub ranges: Vec<RangeInclusive<u16>>,
 }
 
-/// How many slots each node has too many; negative: too few. None where all are within the threshold, in percent.
+/// Returns each node's surplus of slots; negative: it lacks some. None if all are within the threshold, in percent.
 pub fn balances(shares: &[Share], threshold: f32) -> Option<Vec<i64>> {
     let total: f32 = shares.iter().map(|share| share.weight).sum();
     let expected: Vec<i64> = shares.iter().map(|share| (f32::from(SLOTS) / total * share.weight) as i64).collect();
@@ -42,7 +42,7 @@ pub fn balances(shares: &[Share], threshold: f32) -> Option<Vec<i64>> {
     Some(balances)
 }
 
-/// Shares are rounded down, so nodes may give more than others take: those that take, take one more in turn.
+/// Shares are rounded down, so nodes may give more than others take: each taker takes one more in turn.
 fn spread_rest(balances: &mut [i64]) {
     let mut rest: i64 = balances.iter().sum();
     while rest > 0 && balances.iter().any(|balance| *balance <= 0) {
@@ -55,14 +55,14 @@ fn spread_rest(balances: &mut [i64]) {
     }
 }
 
-/// The nodes from the one that lacks most to the one that has most too much.
+/// Returns the nodes, from the one that lacks most to the one with the largest surplus.
 pub fn by_balance(balances: &[i64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..balances.len()).collect();
     order.sort_by_key(|node| balances[*node]);
     order
 }
 
-/// The moves: the node that lacks most gets from the one that has most too much, until one of them is even.
+/// Plans the moves: the node that lacks most gets from the one with the largest surplus, until one of them is even.
 pub fn moves(shares: &[Share], balances: &[i64]) -> Vec<Move> {
     let order = by_balance(balances);
     let (mut balances, mut slots) = (balances.to_vec(), shares.iter().map(|s| s.slots.clone()).collect::<Vec<_>>());
@@ -118,7 +118,7 @@ mod tests {
         let uneven = [share(&[0..=8291], 1.0), share(&[8292..=16383], 1.0)];
         assert_eq!(balances(&uneven, 2.0), None);
         assert_eq!(balances(&uneven, 1.0), Some(vec![100, -100]));
-        // No threshold: nothing is beyond it.
+        // Without a threshold, nothing is beyond it.
         assert_eq!(balances(&uneven, 0.0), None);
     }
 

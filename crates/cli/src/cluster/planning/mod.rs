@@ -1,8 +1,7 @@
-//! Decisions about a cluster on plain data: who gets which slots, what moves where, whether nodes agree, what closes a
-//! slot.
+//! Decisions about a cluster on plain data: each node's slots, the moves, whether nodes agree, how a slot is closed.
 //!
-//! Nothing here knows of connections or of what is printed while things are done. The same shapes lead to the same
-//! plans as with valkey-cli, single precision included.
+//! Nothing here uses connections or prints. Equal shapes of a cluster lead to the plans of valkey-cli, single precision
+//! included.
 
 pub mod agreement;
 pub mod allocation;

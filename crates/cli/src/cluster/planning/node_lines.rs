@@ -1,4 +1,4 @@
-//! What CLUSTER NODES says: a line a node, with the slots that it owns and, on its own line, those that move.
+//! The text of CLUSTER NODES: a line a node, with the slots that it owns and, on its own line, those that move.
 //!
 //! ```text
 //! id host:port@bus,hostname flags primary ping-sent pong-received epoch link 0-5460 7 [8->-id] [9-<-id]
@@ -6,28 +6,28 @@
 
 use super::slots::{Slots, read_range};
 
-/// A node, as a line tells of it.
+/// A node, as a line describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeLine {
     pub id: String,
-    /// Its address, empty where nothing is known of it.
+    /// Its address, empty if unknown.
     pub host: String,
     pub port: u16,
     pub bus_port: u16,
     pub flags: Vec<String>,
-    /// Of a replica: whose.
+    /// The primary's id, if the node is a replica.
     pub primary: Option<String>,
     pub config_epoch: u64,
     pub is_link_down: bool,
     pub slots: Slots,
-    /// Slots that go away, and to whom.
+    /// Slots that leave, each with its target.
     pub migrating: Vec<(u16, String)>,
-    /// Slots that come, and from whom.
+    /// Slots that arrive, each with its source.
     pub importing: Vec<(u16, String)>,
 }
 
 impl NodeLine {
-    /// Reads a line; None if it is none.
+    /// Reads a line; None if it does not describe a node.
     pub fn parse(line: &str) -> Option<NodeLine> {
         let mut words = line.split(' ');
         let (id, address, flags, primary) = (words.next()?, words.next()?, words.next()?, words.next()?);
@@ -70,12 +70,12 @@ impl NodeLine {
         self.has_flag("slave") || self.has_flag("replica")
     }
 
-    /// Others say that it cannot be used.
+    /// Returns whether others say that it cannot be used.
     pub fn is_out_of_service(&self) -> bool {
         ["noaddr", "disconnected", "fail"].iter().any(|flag| self.has_flag(flag))
     }
 
-    /// To whom a slot goes.
+    /// Returns the target of a slot that leaves.
     pub fn migrating_to(&self, slot: u16) -> Option<&str> {
         self.migrating.iter().find(|(moving, _)| *moving == slot).map(|(_, to)| to.as_str())
     }
@@ -84,7 +84,7 @@ impl NodeLine {
         self.importing.iter().any(|(moving, _)| *moving == slot)
     }
 
-    /// Its flags for people, who know which node they ask.
+    /// Returns its flags for people, who know which node they ask.
     pub fn flags_text(&self) -> String {
         let flags: Vec<_> = self.flags.iter().map(String::as_str).filter(|flag| *flag != "myself").collect();
         flags.join(",")
@@ -96,12 +96,12 @@ impl NodeLine {
     }
 }
 
-/// All lines; None if one of them is none.
+/// Reads all lines; None if one of them does not describe a node.
 pub fn read_lines(text: &str) -> Option<Vec<NodeLine>> {
     text.lines().map(NodeLine::parse).collect()
 }
 
-/// `host:port` or `host:port@bus`, with words behind a comma or without: host, port and, or 0, the port of the bus.
+/// Reads `host:port` or `host:port@bus`, with or without words after a comma: host, port, and bus port or 0.
 pub fn read_address(text: &str) -> Option<(String, u16, u16)> {
     let text = text.split(',').next()?;
     let (text, bus_port) = match text.rsplit_once('@') {

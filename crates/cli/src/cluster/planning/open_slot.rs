@@ -1,4 +1,4 @@
-//! A slot that was left open, moving from one node to another: who claims it, and what closes it.
+//! A slot that was left open, moving from one node to another: which nodes claim it, and how it is closed.
 //!
 //! ```text
 //!   migrating  importing
@@ -10,7 +10,7 @@
 
 use super::node_lines::NodeLine;
 
-/// A primary, and how many keys of the slot it has.
+/// A primary, with its number of keys of the slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Claimant<'a> {
     pub node: usize,
@@ -18,22 +18,22 @@ pub struct Claimant<'a> {
     pub keys: u64,
 }
 
-/// Who claims the slot, by the nodes' numbers.
+/// Nodes that claim the slot, by their numbers.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct OpenSlot {
-    /// Own it, or have keys of it.
+    /// Nodes that own it, or have keys of it.
     pub owners: Vec<usize>,
-    /// The owner that is beyond doubt.
+    /// The owner, if it is beyond doubt.
     pub owner: Option<usize>,
     pub migrating: Vec<usize>,
     pub importing: Vec<usize>,
-    /// Have keys without owning it.
+    /// Nodes that have keys without owning it.
     pub keys_without_ownership: Vec<usize>,
-    /// Have keys without a reason: neither owner, nor migrating, nor importing.
+    /// Nodes that have keys without a reason: neither owner, nor migrating, nor importing.
     pub keys_without_reason: Vec<usize>,
 }
 
-/// What closes the slot.
+/// Steps that close the slot.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Remedy {
     FinishMove { from: usize, to: usize },
@@ -71,14 +71,14 @@ impl OpenSlot {
         found
     }
 
-    /// The node was made the owner.
+    /// Records that the node was made the owner.
     pub fn set_owner(&mut self, owner: usize) {
         self.owner = Some(owner);
         self.migrating.retain(|node| *node != owner);
         self.importing.retain(|node| *node != owner);
     }
 
-    /// The node gave up what it claimed: it only has keys now that are to go to the owner.
+    /// Records that the node gave up its claim: its keys are to go to the owner.
     pub fn set_importing(&mut self, node: usize) {
         self.migrating.retain(|other| *other != node);
         self.importing.retain(|other| *other != node);
@@ -108,7 +108,7 @@ impl OpenSlot {
     }
 }
 
-/// The node with the most keys, the first of several; None if there are no nodes.
+/// Returns the node with the most keys, the first of several; None if there are no nodes.
 pub fn with_most_keys(claimants: &[Claimant<'_>]) -> Option<usize> {
     let most = claimants.iter().map(|claimant| claimant.keys).max()?;
     claimants.iter().find(|claimant| claimant.keys == most).map(|claimant| claimant.node)
@@ -119,7 +119,7 @@ mod tests {
     use super::super::node_lines::read_lines;
     use super::*;
 
-    /// Nodes a, b, c, d; the words after the colon of each are slots. Keys in their order.
+    /// Takes nodes a, b, c, d, with the words after the colon of each as slots, and their keys in that order.
     fn verdict(slots: [&str; 4], keys: [u64; 4]) -> (OpenSlot, Remedy) {
         let line = |(id, slots): (&str, &str)| format!("{id} h:1@2 master - 0 0 1 connected{slots}\n");
         let text: String = ["a", "b", "c", "d"].into_iter().zip(slots).map(line).collect();
@@ -135,7 +135,7 @@ mod tests {
     fn a_move_with_both_ends_is_finished() {
         let (open, remedy) = verdict([" 0-9 [7->-b]", " [7-<-a]", "", ""], [5, 0, 0, 0]);
         assert_eq!((open.owner, remedy), (Some(0), Remedy::FinishMove { from: 0, to: 1 }));
-        // Keys have arrived: who owns it is in doubt until one is chosen.
+        // Keys have arrived: the owner is in doubt until one is chosen.
         let (mut open, _) = verdict([" 0-9 [7->-b]", " [7-<-a]", "", ""], [5, 2, 0, 0]);
         assert_eq!((open.owner, &open.owners[..]), (None, &[0, 1][..]));
         assert_eq!(open.keys_without_ownership, [1]);

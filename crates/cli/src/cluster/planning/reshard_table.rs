@@ -1,4 +1,4 @@
-//! Which slots nodes give away: each gives of what it has, the one with the most rounded up, the others down.
+//! Slots that nodes give away: each gives its share, the one with the most rounded up, the others down.
 //!
 //! The arithmetic is in single precision, as valkey-cli's is, so that the same slots move.
 
@@ -12,11 +12,11 @@ pub struct Giver<'a> {
     /// Its number, which the table repeats.
     pub node: usize,
     pub slots: &'a Slots,
-    /// By how many slots its part is measured.
+    /// Number of slots by which its share is measured.
     pub counted: usize,
 }
 
-/// What one node gives.
+/// Slots that one node gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gift {
     pub node: usize,
@@ -29,7 +29,7 @@ impl Gift {
     }
 }
 
-/// What the nodes give so that about `wanted` slots move; those that give nothing are left out.
+/// Returns each node's gift so that about `wanted` slots move; nodes that give nothing are left out.
 pub fn reshard_table(mut givers: Vec<Giver<'_>>, wanted: usize) -> Vec<Gift> {
     let total: usize = givers.iter().map(|giver| giver.counted).sum();
     givers.sort_by_key(|giver| std::cmp::Reverse(giver.counted));
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn slots_are_given_from_the_lowest_and_in_ranges() {
         assert_eq!(table(&[Slots::of(&[3..=4, 7..=9])], 3), [gift(0, &[3..=4, 7..=7])]);
-        // More than there are: all.
+        // More than there are: all are given.
         assert_eq!(table(&[Slots::of(&[3..=4])], 9), [gift(0, &[3..=4])]);
         assert_eq!(table(&[Slots::default()], 9), []);
     }

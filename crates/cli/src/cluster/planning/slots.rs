@@ -1,13 +1,13 @@
-//! A set of slots, and how it is written: `0-5460 7` by nodes, `[0-5460],[7]` to people.
+//! A set of slots, and its text: `0-5460 7` by nodes, `[0-5460],[7]` for people.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// How many slots a cluster has.
+/// Number of slots of a cluster.
 pub const SLOTS: u16 = 16384;
 
-/// Some of the slots.
+/// A set of slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots(BTreeSet<u16>);
 
@@ -40,12 +40,12 @@ impl Slots {
         self.0.is_empty()
     }
 
-    /// From the lowest to the highest.
+    /// Iterates from the lowest to the highest.
     pub fn iter(&self) -> impl Iterator<Item = u16> {
         self.0.iter().copied()
     }
 
-    /// The lowest of them, as ranges.
+    /// Returns the lowest `count` slots, as ranges.
     pub fn first_ranges(&self, count: usize) -> Vec<RangeInclusive<u16>> {
         let mut ranges: Vec<RangeInclusive<u16>> = Vec::new();
         for slot in self.iter().take(count) {
@@ -82,14 +82,14 @@ impl fmt::Display for Slots {
     }
 }
 
-/// The range that a node writes as `0-5460` or `7`.
+/// Reads the range that a node writes as `0-5460` or `7`.
 pub fn read_range(text: &str) -> Option<RangeInclusive<u16>> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let slot = |text: &str| text.parse().ok().filter(|slot| *slot < SLOTS);
     Some(slot(first)?..=slot(last)?)
 }
 
-/// `0-5460 7-7`, as plans and CLUSTER GETSLOTMIGRATIONS write ranges.
+/// Returns `0-5460 7-7`, as plans and CLUSTER GETSLOTMIGRATIONS write ranges.
 pub fn ranges_text(ranges: &[RangeInclusive<u16>]) -> String {
     let texts: Vec<_> = ranges.iter().map(|range| format!("{}-{}", range.start(), range.end())).collect();
     texts.join(" ")
