@@ -105,6 +105,11 @@ fn rooms_are_not_crowded() {
 }
 
 #[test]
+fn sentences_begin_with_the_noun_that_acts() {
+    expect_none(each_source(words::openers));
+}
+
+#[test]
 fn words_are_the_fields() {
     expect_none(words::given_up(sources()));
 }

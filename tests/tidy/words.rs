@@ -172,6 +172,22 @@ fn says(line: &str, word: &str) -> bool {
     })
 }
 
+/// Words that open no sentence of a comment: the noun that acts does.
+const OPENERS: &[&str] = &["What", "Who", "Whom", "Whose", "Of", "Those", "Nobody"];
+
+/// Sentences of comments that open with another word than the noun that acts.
+pub fn openers(source: &Source) -> Vec<String> {
+    let opens = |text: &str| OPENERS.contains(&text.split(' ').next().unwrap_or_default());
+    let is_bad = |line: &str| {
+        let text = line.trim_start().trim_start_matches(['/', '!']).trim_start();
+        opens(text) || text.match_indices(". ").any(|(at, end)| opens(&text[at + end.len()..]))
+    };
+    let lines = numbered(&source.comments).filter(|(_, line)| is_bad(line));
+    lines
+        .map(|(number, line)| format!("{}:{number}: begin with the noun that acts: {}", source.path, line.trim()))
+        .collect()
+}
+
 /// Files of one name that are not one thing.
 pub fn same_files(sources: &[Source]) -> Vec<String> {
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -207,4 +223,12 @@ fn words_are_found_where_they_were_given_up() {
     assert_eq!(count("Spot", Types), 1);
     assert_eq!(count("come", Functions), 1);
     assert_eq!(count("Come", Types), 0);
+}
+
+#[test]
+fn sentences_that_open_badly_are_found() {
+    let opens =
+        |comment: &str| !openers(&Source::new("crates/x/src/a.rs", &format!("{comment}\nstruct S;"))).is_empty();
+    assert!(opens("/// What is left.") && opens("// A key. Of it nothing stays."));
+    assert!(!opens("/// The rest, of which nobody knows what it is.") && !opens("/// Office. Offset."));
 }

@@ -1,6 +1,6 @@
 //! Sorted sets: ranges of all kinds, pops, unions and the like.
 //!
-//! What a range by name is of a set with different scores is not defined; so such ranges have keys of their own, in
+//! A range by name is not defined for a set with different scores; so such ranges have keys of their own, in
 //! which all scores are 0.
 
 use super::zset_book::{good_score, member, score};
