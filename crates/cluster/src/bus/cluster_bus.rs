@@ -66,6 +66,8 @@ pub struct Bus {
     /// Whether this node follows a primary of another history than its own, and has not been synchronized since. Its
     /// files may be of the other history: the node's own file records that, too.
     pub(super) is_unsynchronized: bool,
+    /// Number of synchronizations before this node followed its primary.
+    pub(super) synchronizations: u64,
     /// Whether keys were found that may be about to be removed.
     pub(super) looks_again: bool,
     pub(super) settings: Settings,
@@ -147,6 +149,7 @@ impl Bus {
             removals: 0,
             follows: 0,
             is_unsynchronized: false,
+            synchronizations: 0,
             looks_again: false,
             settings,
             debug: DebugSettings::default(),
@@ -202,7 +205,10 @@ impl Bus {
         if self.coming.have_come(&facts) {
             self.todo.slot_map_changed();
         }
-        if self.is_unsynchronized && facts.is_linked && self.follows == 0 {
+        if self.follows > 0 {
+            self.synchronizations = facts.synchronizations;
+        } else if self.is_unsynchronized && (facts.is_linked || facts.synchronizations > self.synchronizations) {
+            // The link may have come up and gone since the last facts.
             self.is_unsynchronized = false;
             self.todo.save(false);
         }

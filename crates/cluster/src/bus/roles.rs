@@ -58,6 +58,7 @@ impl Bus {
         self.coming = ComingSlots::default();
         self.update_shard_id(myself, shard_id);
         self.is_unsynchronized |= needs_full_sync;
+        self.synchronizations = self.facts.synchronizations;
         self.follow(primary, needs_full_sync);
         self.drop_channels_of_others();
         self.reset_manual_failover();
@@ -169,6 +170,11 @@ mod tests {
         again.settle();
         assert!(again.has_history());
         assert!(again.take_effects().iter().any(|effect| matches!(effect, Effect::Save { .. })));
+        let mut between_two_looks = load(&bus.conf());
+        between_two_looks.followed();
+        between_two_looks.set_facts(facts(false), 2);
+        between_two_looks.set_facts(Facts { synchronizations: 1, ..facts(false) }, 3);
+        assert!(between_two_looks.has_history(), "the link has come up, and is down again");
         let mut synchronized = load(&again.conf());
         synchronized.followed();
         synchronized.set_facts(facts(false), 4);

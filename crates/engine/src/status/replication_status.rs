@@ -71,6 +71,8 @@ pub struct LinkStatus {
     pub last_io: SteadyMs,
     /// Unix time in milliseconds since which it is down.
     pub down_since: SteadyMs,
+    /// Number of times that the link came up: the data set was the primary's then.
+    pub synchronizations: u64,
     /// Whether the data set is the history's, up to its offset, so that the stream can be resumed.
     pub can_resume: bool,
     /// The database that the stream has selected.

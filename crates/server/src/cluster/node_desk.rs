@@ -540,6 +540,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         are_writes_paused,
         is_following: status.is_replica(),
         is_linked: status.is_replica() && link.state == LinkState::Connected,
+        synchronizations: link.synchronizations,
         heard_from_primary: if heard.0 == 0 { 0 } else { now().saturating_sub(silence) },
         is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
         has_history: status.has_history(),

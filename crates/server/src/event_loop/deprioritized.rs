@@ -4,6 +4,7 @@
 use crate::connection::chunked::ChunkedCommand;
 use crate::event_loop::worker::Worker;
 use commands::Now;
+use commands::core::command::WRITE;
 use commands::core::dispatch;
 use engine::propagation::effects::Garbage;
 use engine::time::Nanos;
@@ -63,8 +64,8 @@ impl Worker {
         sink.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
         let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
-        let (rests, is_cut_off) =
-            (!done && work.rests(), connection.session.is_cut_off || lapses != engine.cluster().lapses());
+        let has_lapsed = command.flags.has(WRITE) && lapses != engine.cluster().lapses();
+        let (rests, is_cut_off) = (!done && work.rests(), connection.session.is_cut_off || has_lapsed);
         if is_cut_off {
             // The work may hold a collection that no key has any more.
             engine.host().free(vec![Garbage::Work(Box::new(work))]);

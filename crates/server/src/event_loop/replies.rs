@@ -51,7 +51,8 @@ impl Worker {
             if bytes.is_empty() {
                 continue;
             }
-            if is_clustered && has_lapsed(&self.shared.engine, self.lapses) {
+            let has_written = connection.session.logged_at > self.logged_before;
+            if is_clustered && has_written && has_lapsed(&self.shared.engine, self.lapses) {
                 unsent.push((token, Unsent::Gone));
                 continue;
             }
@@ -63,6 +64,10 @@ impl Worker {
             }
         }
         self.replies.clear();
+        if is_clustered {
+            let engine = &self.shared.engine;
+            (self.lapses, self.logged_before) = (engine.cluster().lapses(), engine.change_log().appended());
+        }
         unfinished.into_iter().for_each(|token| self.enqueue(token));
         for (token, end) in unsent {
             self.end_unsent(token, end, now);
@@ -87,7 +92,7 @@ impl Worker {
 }
 
 /// Whether the node's slot map did not hold any more at a moment since it had lapsed so often: others may have replaced
-/// the node by then, and replies to what ran before are not to be sent.
+/// the node by then, and replies to writes that ran before are not to be sent.
 #[inline]
 fn has_lapsed(engine: &Engine, lapses: u64) -> bool {
     current_lapses(engine) != lapses

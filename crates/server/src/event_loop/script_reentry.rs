@@ -104,7 +104,7 @@ impl Worker {
         rest: Remaining<'_, '_>,
         now: Now,
     ) -> (Flow, usize) {
-        let (token, lapses) = (rest.token, self.lapses);
+        let (token, before) = (rest.token, (self.lapses, self.logged_before));
         let connection = &mut self.connections[token];
         connection.waiting.set_apart(true);
         if let Some(entry) = prepared.entry() {
@@ -120,7 +120,7 @@ impl Worker {
         let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
         let flow = LENT.set(&mut lending, run);
         // Ticks within have begun later.
-        self.lapses = lapses;
+        (self.lapses, self.logged_before) = before;
         let start = self.replies.len();
         let sink = self.replies.sink();
         sink.set_protocol(reply.protocol());

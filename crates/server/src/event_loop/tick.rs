@@ -164,8 +164,8 @@ impl Worker {
             if engine.cluster().is_late(clock) {
                 engine.expire_slot_map(clock);
             }
-            if self.replies.len() == 0 {
-                self.lapses = engine.cluster().lapses();
+            if self.replies.len() == 0 && engine.is_clustered() {
+                (self.lapses, self.logged_before) = (engine.cluster().lapses(), engine.change_log().appended());
             }
             while !items.is_empty() {
                 let done = self.run_some(items, spans, &unparsed, now);

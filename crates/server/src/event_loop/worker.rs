@@ -102,6 +102,8 @@ pub struct Worker {
     pub(super) generation: u64,
     /// How often the node's slot map had not held any more when the commands of this tick began to run.
     pub(super) lapses: u64,
+    /// The log's length at that moment.
+    pub(super) logged_before: u64,
     pub(super) write_delay: WriteDelay,
     pub(super) push_targets: PushTargets,
     pub(super) proxy_links: ProxyLinks,
@@ -151,6 +153,7 @@ impl Worker {
             unanswered_to: 0,
             generation: 0,
             lapses: 0,
+            logged_before: 0,
             write_delay: WriteDelay::default(),
             push_targets: PushTargets::default(),
             proxy_links: ProxyLinks::default(),

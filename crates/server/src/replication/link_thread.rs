@@ -246,6 +246,8 @@ impl LinkThread {
         status.update_link(|link| {
             if link.state == LinkState::Connected && state != LinkState::Connected {
                 link.down_since = now;
+            } else if link.state != LinkState::Connected && state == LinkState::Connected {
+                link.synchronizations += 1;
             }
             link.state = state;
         });

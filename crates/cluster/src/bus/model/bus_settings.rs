@@ -105,6 +105,8 @@ pub struct Facts {
     pub is_following: bool,
     /// Whether the link to the primary is up, and its stream is applied.
     pub is_linked: bool,
+    /// Number of times that a link to a primary came up, with the primary's data.
+    pub synchronizations: u64,
     /// Time of the primary's last bytes while the link is up; otherwise the time at which the link was lost.
     pub heard_from_primary: Millis,
     /// Whether this node leads, and answers no client: it may lack acknowledged writes.
