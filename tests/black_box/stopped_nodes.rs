@@ -9,7 +9,18 @@ use std::time::Duration;
 pub fn two_nodes() -> [Server; 2] {
     let start = || {
         let bus = free_port().to_string();
-        let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
+        let options = [
+            "--cluster-enabled",
+            "yes",
+            "--cluster-port",
+            &bus,
+            "--cluster-node-timeout",
+            "1000",
+            "--enable-debug-command",
+            "yes",
+            "--appendonly",
+            "yes",
+        ];
         let partly = ["--cluster-require-full-coverage", "no"];
         (Server::start_with_threads(4, &[&options[..], &partly].concat()), bus)
     };
@@ -81,6 +92,28 @@ fn a_write_that_ran_before_its_node_was_stopped_is_not_acknowledged_after_that()
     node.signal("CONT");
     assert_eq!(read_to_close(&mut writer), "");
     assert!(eventually(|| ask(&mut client, "GET c") == "\"lost\""));
+    assert!(node.stop().success() && other.stop().success());
+}
+
+/// Clients that wait or read acknowledge nothing: they hear that the cluster is down, or go on.
+#[test]
+fn a_client_that_waits_stays_connected_when_its_node_was_stopped() {
+    if is_peer() {
+        return;
+    }
+    let [node, other] = two_nodes();
+    let (mut client, mut waiting, mut sleeping) = (node.client(), node.socket(), node.socket());
+    assert!(eventually(|| ask(&mut client, "SET c 0") == "OK"));
+    send(&mut waiting, b"BLPOP c{c} 20\r\n");
+    assert!(eventually(|| ask(&mut client, "INFO clients").contains("blocked_clients:1")));
+    node.signal("STOP");
+    sleep(Duration::from_millis(1500));
+    node.signal("CONT");
+    expect_bytes(&mut waiting, b"-CLUSTERDOWN The cluster is down\r\n");
+    send(&mut waiting, b"PING\r\n");
+    expect_bytes(&mut waiting, b"+PONG\r\n");
+    send(&mut sleeping, b"DEBUG SLEEP 1.5\r\n");
+    expect_bytes(&mut sleeping, b"+OK\r\n");
     assert!(node.stop().success() && other.stop().success());
 }
 
