@@ -278,6 +278,7 @@ errors! {
     FailoverInProgress = "ERR FAILOVER already in progress.";
     FailoverOfReplica = "ERR FAILOVER is not valid when server is a replica.";
     FailoverAlone = "ERR FAILOVER requires connected replicas.";
+    FailoverUnconfirmed = "ERR FAILOVER requires a server that may acknowledge: this one is unconfirmed.";
     FailoverForce = "ERR FAILOVER with force option requires both a timeout and target HOST and IP.";
     FailoverUnknown = "ERR FAILOVER target HOST and PORT is not a replica.";
     FailoverOffline = "ERR FAILOVER target replica is not online.";

@@ -55,6 +55,9 @@ fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if replicas.is_empty() {
         return Err(Error::FailoverAlone);
     }
+    if status.acknowledgement.is_asked() && status.acknowledgement.state() == "unconfirmed" {
+        return Err(Error::FailoverUnconfirmed);
+    }
     if request.is_forced && (request.target.is_none() || request.deadline.is_none()) {
         return Err(Error::FailoverForce);
     }
