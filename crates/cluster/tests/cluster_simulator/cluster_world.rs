@@ -432,6 +432,7 @@ impl World {
         if from < self.members.len() && self.members[from].bus.is_some() && self.are_connected(node, from) {
             let offset = self.members[from].offset;
             let member = &mut self.members[node];
+            member.synchronizations += u64::from(!member.is_linked);
             (member.heard, member.offset, member.has_history, member.is_linked) = (self.now, offset, true, true);
         }
     }

@@ -389,6 +389,7 @@ impl World {
         self.members[node].kept = self.me(from).slots.clone();
         let member = &mut self.members[node];
         (member.offset, member.heard, member.synchronized) = (offset, now, now);
+        member.synchronizations += u64::from(!member.is_linked);
         (member.has_history, member.is_linked) = (true, true);
     }
 

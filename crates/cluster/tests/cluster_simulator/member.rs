@@ -29,6 +29,8 @@ pub struct Member {
     pub has_history: bool,
     /// Whether the link to that primary is up.
     pub is_linked: bool,
+    /// Number of times that the link came up since the start.
+    pub synchronizations: u64,
     /// Time at which the node had all data of that primary.
     pub synchronized: i64,
     /// Former slots of the node, and the time at which it gained each.
@@ -75,6 +77,7 @@ impl Member {
             side: 0,
             has_history: false,
             is_linked: false,
+            synchronizations: 0,
             synchronized: 0,
             slots: SlotSet::none(),
             gained: BTreeMap::new(),
@@ -94,7 +97,7 @@ impl Member {
         // A killed node loses the data that is not on the disk: all of it.
         self.offset = 1;
         self.following = None;
-        (self.has_history, self.is_linked) = (false, false);
+        (self.has_history, self.is_linked, self.synchronizations) = (false, false, 0);
         self.heard = now;
     }
 
@@ -117,6 +120,7 @@ impl Member {
             are_writes_paused: true,
             is_following: self.following.is_some(),
             is_linked: self.following.is_some() && self.has_history && self.is_linked,
+            synchronizations: self.synchronizations,
             heard_from_primary: if self.heard == 0 { 0 } else { self.heard + self.clock },
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,
