@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random scripts beside a real server: `lua-fuzz` of the conformance tools makes them, and both reply byte for byte the same.
 
-    scripts.py --server target/release/cinnabar-server --peer 'valkey-server' --fuzzer .../lua-fuzz [--seed N] [--seconds 30]
+    scripts.py --server target/release/cinnabar-server --peer 'valkey-server' --fuzzer .../lua-fuzz [--seed N] [--seconds 30] [--programs N]
 
 The seed is a fresh one unless it is given, and is printed. Differences that have one of CAUSES are counted and nothing else;
 exits with 1 if there is any other, which is shown with the part of the script that it comes from.
@@ -109,6 +109,7 @@ def main():
     parser.add_argument("--fuzzer", required=True)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--programs", type=int, default=10**9, help="at most so many")
     options = parser.parse_args()
     print(f"scripts.py: seed {options.seed}", flush=True)
     # The fuzzer reads a reply within a reply by calling itself.
@@ -121,7 +122,7 @@ def main():
                 processes.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
             comparison = Comparison(SourceFileLoader("lua_fuzz", options.fuzzer).load_module(), ports, options.seed)
             end = time.monotonic() + options.seconds
-            while time.monotonic() < end:
+            while time.monotonic() < end and comparison.programs < options.programs:
                 comparison.batch()
         finally:
             for process in processes:
