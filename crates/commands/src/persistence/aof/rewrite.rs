@@ -22,15 +22,17 @@ use std::io::{self, ErrorKind};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::Duration;
 
-/// Begins a rewrite on another thread; false if that is impossible. The files of a server that ends stay as they are.
+/// Begins a rewrite on another thread; false if that is impossible. The files of a server that ends stay as they are:
+/// a tick begins the rewrite if the server goes on after all.
 pub fn start(engine: &Engine, aof: &Aof) -> bool {
     let (host, stats) = (engine.host(), &aof.stats);
     if stats.rewriting.swap(true, SeqCst) {
         return false;
     }
     if engine.replication().acknowledgement.is_ending() {
+        stats.scheduled.store(true, Relaxed);
         stats.rewriting.store(false, Relaxed);
-        return false;
+        return true;
     }
     stats.scheduled.store(false, Relaxed);
     stats.started_at.store(engine.steady_now().0.max(1), Relaxed);
