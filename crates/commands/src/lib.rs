@@ -32,11 +32,10 @@
 #![deny(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
-pub mod batch;
 mod bitmaps;
-mod book;
 pub mod cluster;
-pub mod core;
+#[cfg(test)]
+mod command_tests;
 mod geo;
 mod hashes;
 mod hyperloglogs;
@@ -114,6 +113,5 @@ pub fn is_built_in(name: &[u8]) -> bool {
     all().any(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-pub use core::args::{Args, OwnWords};
-pub use core::context::{Context, Flow, Now, Piecewise, Work};
-pub use core::session::{LendingMode, Session};
+pub use command::{Args, Context, Flow, LendingMode, Now, OwnWords, Piecewise, Session, Work};
+pub use command::{batch, core};

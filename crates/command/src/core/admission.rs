@@ -50,10 +50,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The decision about a command.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// The command runs now.
     Run,
     /// The command waits until the pause has ended.
     Wait,
+    /// The client gets this error, and the command does not run.
     Refuse(Error),
     /// The client's connection has been ended by others: it gets no reply any more.
     End,
@@ -62,7 +64,7 @@ pub(crate) enum Verdict {
 }
 
 /// A command that asks to run.
-pub(crate) struct AdmissionRequest<'r> {
+pub struct AdmissionRequest<'r> {
     asker: Asker,
     /// `container|subcommand`, or the name.
     name: &'r str,
@@ -111,7 +113,7 @@ impl<'r> AdmissionRequest<'r> {
 /// Returns whether a command with these keys may run, whatever it is: the common case. Stores the state of the server
 /// by which that was decided.
 #[inline(always)]
-pub(crate) fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
+pub fn is_open(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys: &[(usize, KeyHash)]) -> bool {
     session.admitted = engine.persistence_status().deny_reasons();
     (session.admitted.is_none() || session.admitted.is_clustered_only() && is_served(engine, session, entry, keys))
         && !engine.scripts().is_busy()
@@ -137,7 +139,7 @@ fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys:
 
 /// Returns whether a command may run now.
 #[cold]
-pub(crate) fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
+pub fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
     if request.asker.is_obeyed() {
         session.admitted = engine.persistence_status().deny_reasons();
         if matches!(request.asker, Asker::Primary | Asker::Migration) && has_to_wait(session.admitted, request) {
@@ -282,7 +284,7 @@ fn sent_on(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
 }
 
 /// Returns whether the configuration lets this client have a protected command: DEBUG, or MODULE.
-pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), Error> {
+pub fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), Error> {
     let (directive, refusal) = match name {
         "debug" => (Directive::ENABLE_DEBUG_COMMAND, Error::DebugNotAllowed),
         _ => (Directive::ENABLE_MODULE_COMMAND, Error::ModuleNotAllowed),
@@ -293,7 +295,7 @@ pub(crate) fn permitted(engine: &Engine, session: &Session, name: &str) -> Resul
 
 /// Returns whether the client has to authenticate first. A client that has not authenticated may run commands once no
 /// password is required.
-pub(crate) fn needs_password(engine: &Engine, session: &Session) -> bool {
+pub fn needs_password(engine: &Engine, session: &Session) -> bool {
     !session.asker.is_obeyed() && (session.identity.is_nobody() || !session.authenticated && engine.users().asks())
 }
 
@@ -365,7 +367,7 @@ fn has_to_wait(state: DenyReasons, request: &AdmissionRequest<'_>) -> bool {
 
 /// Returns the reason to refuse a script, or a command that it calls, with these flags. A script that has begun to
 /// write continues.
-pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
+pub fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, has_written: bool) -> Option<Error> {
     let state = engine.persistence_status().deny_reasons();
     if state.is_none() || has_written {
         return None;
@@ -374,7 +376,7 @@ pub(crate) fn refusal_in_script(engine: &Engine, flags: Flags, may_grow: bool, h
 }
 
 /// Returns whether a waiting client may be served now with its command.
-pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict {
+pub fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict {
     let state = engine.persistence_status().deny_reasons();
     if state.is_none() {
         return Verdict::Run;
@@ -387,7 +389,7 @@ pub(crate) fn admit_retry(engine: &Engine, command: &'static Command) -> Verdict
 
 /// Returns whether a chunked command that writes may run its next piece, which then runs under no lock that has seen a
 /// later epoch.
-pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
+pub fn admit_piece(cx: &mut Context<'_>) -> Verdict {
     let state = cx.engine.persistence_status().deny_reasons();
     cx.keys.set_admitted(state.epoch());
     // A client that waits while a server hands the lead over gets the outcome of that.
@@ -404,7 +406,7 @@ pub(crate) fn admit_piece(cx: &mut Context<'_>) -> Verdict {
 /// Replies once no command is under way any more that was admitted before this began, here or at another node that was
 /// [asked for it](crate::core::forwarding).
 #[derive(Default)]
-pub(crate) struct Settle {
+pub struct Settle {
     next: usize,
     /// The number of changes of users at its beginning.
     rights: Option<u64>,
@@ -487,157 +489,6 @@ impl Piecewise for Settle {
 }
 
 /// Returns whether other nodes are asked under rights older than so many changes of users.
-pub(crate) fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
+pub fn asks_by_rights_before(engine: &Engine, changes: u64) -> bool {
     engine.metrics().iter().any(|worker| worker.asks_by_rights_before(changes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::dispatch;
-    use crate::testing::Client;
-    use engine::time::SteadyMs;
-
-    #[test]
-    fn a_change_of_users_is_acknowledged_when_no_node_is_asked_by_rights_of_before() {
-        let mut client = Client::new();
-        client.is("ACL SETUSER u on", "+OK");
-        let engine = client.shared_engine().clone();
-        let asks = |changes: Option<u64>| engine.metrics()[0].set_asks_by(changes);
-        asks(Some(engine.users().generation()));
-        let mut running = client.begin(&["ACL", "SETUSER", "u", "off"]);
-        assert!(!running.step() && !running.step());
-        asks(None);
-        assert_eq!(running.end(), "+OK");
-    }
-
-    fn verdict(client: &mut Client, line: &str) -> Verdict {
-        let (engine, now) = (client.shared_engine().clone(), client.now());
-        let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
-        let entry = dispatch::prepare(&engine, &args).entry().expect("a known command");
-        let request = AdmissionRequest::of(&engine, client.session(), entry, &args);
-        admit(&engine, client.session(), &request, now)
-    }
-
-    fn refused(client: &mut Client, line: &str) -> Option<Error> {
-        match verdict(client, line) {
-            Verdict::Refuse(error) => Some(error),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn what_is_obeyed_needs_no_password() {
-        let client = Client::new();
-        let engine = client.shared_engine();
-        engine.users().set_default_password(b"secret", crate::core::acl_catalog::rule_context(engine));
-        let (mut session, mut reply) = (Session::replay(), resp::Reply::default());
-        let mut args: Args<'_> = [&b"no-command"[..]].into_iter().collect();
-        dispatch::execute(engine, &mut session, &mut args, client.now(), &mut reply);
-        assert!(reply.take().starts_with(b"-ERR unknown command 'no-command'"));
-    }
-
-    #[test]
-    fn of_several_reasons_clients_are_told_the_one_that_valkey_tells_them() {
-        let mut client = Client::new();
-        let engine = client.shared_engine().clone();
-        let saves = engine.persistence_status();
-        client.session().subscriptions = Some(Box::default());
-        saves.set_loading(true);
-        saves.set_short_of_replicas(true);
-        saves.refuse_writes(true);
-        saves.set_short_of_memory(true);
-        let users = engine.users();
-        users.set_default_password(b"secret", crate::core::acl_catalog::rule_context(&engine));
-        client.session().authenticated = false;
-        assert_eq!(refused(&mut client, "SET k v"), Some(Error::NoAuth));
-        users.set_default_password(b"", crate::core::acl_catalog::rule_context(&engine));
-        assert_eq!(refused(&mut client, "SET k v"), Some(Error::Oom));
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::SaveFailed));
-        assert_eq!(refused(&mut client, "PING"), Some(Error::SaveFailed));
-        saves.refuse_writes(false);
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::TooFewReplicas));
-        saves.set_short_of_replicas(false);
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::Subscribed(Word::of("del"))));
-        client.session().subscriptions = None;
-        assert_eq!(refused(&mut client, "DEL k"), Some(Error::Loading));
-        assert_eq!(refused(&mut client, "INFO"), None);
-        saves.set_loading(false);
-        assert_eq!(verdict(&mut client, "DEL k"), Verdict::Run);
-    }
-
-    #[test]
-    fn a_pause_outlasts_the_change_to_a_replica() {
-        let mut client = Client::new();
-        let engine = client.shared_engine().clone();
-        engine.begin_pause(Paused::Writes, SteadyMs(i64::MAX), SteadyMs(0));
-        engine.persistence_status().set_read_only_replica(true);
-        assert_eq!(verdict(&mut client, "SET k v"), Verdict::Wait);
-        assert_eq!(verdict(&mut client, "GET k"), Verdict::Run);
-        engine.end_pause();
-        assert_eq!(refused(&mut client, "SET k v"), Some(Error::ReadOnlyReplica));
-    }
-
-    #[test]
-    fn a_transaction_is_judged_by_what_is_queued() {
-        let mut client = Client::new();
-        let engine = client.shared_engine().clone();
-        client.is("MULTI", "+OK").is("GET k", "+QUEUED");
-        engine.persistence_status().refuse_writes(true);
-        engine.persistence_status().set_short_of_memory(true);
-        assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
-        engine.persistence_status().set_loading(true);
-        assert_eq!(refused(&mut client, "EXEC"), Some(Error::Loading));
-        engine.persistence_status().set_loading(false);
-        client.is("DISCARD", "+OK");
-        engine.persistence_status().refuse_writes(false);
-        client.is("MULTI", "+OK").is("DEL k", "+QUEUED");
-        assert_eq!(verdict(&mut client, "EXEC"), Verdict::Run);
-        engine.persistence_status().refuse_unlogged(true);
-        let text = refused(&mut client, "EXEC").map(|error| error.to_string());
-        assert!(text.is_some_and(|text| text.starts_with("MISCONF Errors writing to the AOF file")));
-    }
-
-    #[test]
-    fn a_script_writes_only_where_its_client_could() {
-        let mut client = Client::new();
-        let engine = client.shared_engine().clone();
-        let call = ["EVAL", "redis.call('set', KEYS[1], 1) return redis.call('get', KEYS[1])", "1", "k"];
-        engine.persistence_status().refuse_unlogged(true);
-        assert!(client.run_words(&call).starts_with("-MISCONF Errors writing to the AOF file"));
-        engine.persistence_status().refuse_unlogged(false);
-        engine.persistence_status().set_short_of_replicas(true);
-        assert!(client.run_words(&call).starts_with("-NOREPLICAS"));
-        engine.persistence_status().set_short_of_replicas(false);
-        assert_eq!(client.run_words(&call), "1");
-    }
-
-    #[test]
-    fn what_changes_while_a_command_waits_for_its_locks_holds_for_it() {
-        for lines in [&["SET k v"][..], &["MULTI", "SET k v", "EXEC"], &["MULTI", "SORT k STORE k", "EXEC"]] {
-            let mut client = Client::new();
-            let engine = client.shared_engine().clone();
-            let (last, queued) = lines.split_last().expect("one command");
-            queued.iter().for_each(|line| drop(client.run(line)));
-            let args: Args<'_> = last.split(' ').map(str::as_bytes).collect();
-            let prepared = dispatch::prepare(&engine, &args);
-            let (entry, now) = (prepared.entry().expect("a known command"), client.now());
-            assert_eq!(verdict(&mut client, last), Verdict::Run);
-            let run = |client: &mut Client| {
-                let (mut args, mut reply) = (last.split(' ').map(str::as_bytes).collect(), resp::Reply::default());
-                let flow =
-                    dispatch::call(&engine, client.session(), entry, prepared.keys(), &mut args, now, &mut reply);
-                assert!(matches!(flow, Flow::NotNow | Flow::Next));
-                matches!(flow, Flow::Next)
-            };
-            engine.begin_pause(Paused::All, SteadyMs(i64::MAX), SteadyMs(0));
-            assert!(engine.pass_locks(&mut 0, || false));
-            assert!(!run(&mut client), "{last} does not run after the barrier");
-            engine.end_pause();
-            assert!(!run(&mut client), "{last} was admitted before the pause");
-            assert_eq!(engine.len(0), 0);
-            assert_eq!(verdict(&mut client, last), Verdict::Run);
-            assert!(run(&mut client), "{last} is admitted anew");
-        }
-    }
 }

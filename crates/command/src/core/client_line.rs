@@ -15,16 +15,17 @@ use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the name of the client's last command, if it had one.
-pub(crate) fn last_command(client: &ClientInfo) -> Option<&'static str> {
+pub fn last_command(client: &ClientInfo) -> Option<&'static str> {
     client.last_command.load(Relaxed).checked_sub(1).map(|id| CommandTable::get().name_of(id))
 }
 
-pub(crate) fn is_subscriber(client: &ClientInfo) -> bool {
+/// Returns whether the client has subscribed to a channel, a pattern or a shard channel.
+pub fn is_subscriber(client: &ClientInfo) -> bool {
     client.subscriptions.iter().any(|names| names.load(Relaxed) > 0)
 }
 
 /// Returns the letters of the `flags` field.
-pub(crate) fn flags(client: &ClientInfo) -> String {
+pub fn flags(client: &ClientInfo) -> String {
     let letters = [
         ('M', client.is_primary.load(Relaxed)),
         ('O', client.monitor.load(Relaxed)),
@@ -49,7 +50,7 @@ pub(crate) fn flags(client: &ClientInfo) -> String {
 }
 
 /// Every letter that the `flags` field can have in some server.
-pub(crate) const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
+pub const FLAG_LETTERS: &[u8] = b"OSMPxbtRBdcuAUreTIiEN";
 
 /// Appends the client's line, with its end.
 pub fn write_line(out: &mut Vec<u8>, client: &ClientInfo, now_ms: UnixMs) {
@@ -127,7 +128,7 @@ fn name_of_user<'d>(client: &ClientInfo, details: &'d Details) -> &'d [u8] {
 }
 
 /// Returns the name of the client's user.
-pub(crate) fn user_of(details: &Details) -> &[u8] {
+pub fn user_of(details: &Details) -> &[u8] {
     details.user.as_ref().map_or(DEFAULT_USER, |user| user.name())
 }
 

@@ -31,18 +31,21 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// The needs of a command that is to be sent to the right node.
 #[derive(Clone, Copy)]
-pub(crate) struct Routed<'r> {
+pub struct Routed<'r> {
+    /// The command's entry.
     pub command: &'static Command,
+    /// Arguments, the name included.
     pub args: &'r Args<'r>,
     /// Whether the command writes, or one that is queued.
     pub writes: bool,
+    /// Whether the command publishes a message to a shard channel.
     pub publishes: bool,
 }
 
 /// Returns whether the command may run here, according to its keys' slot. Stores in the session the checks to be made
 /// under its locks.
 #[cold]
-pub(crate) fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Result<(), Error> {
+pub fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Result<(), Error> {
     session.open_slot = None;
     let runs_queued = routed.command.flags.has(RUNS_QUEUED);
     let slot = match &session.multi {
@@ -106,13 +109,7 @@ fn down(engine: &Engine, routed: Routed<'_>) -> Result<(), Error> {
 }
 
 /// Returns the error for a client that waits in vain for a key of this slot: the slot is elsewhere, or nowhere.
-pub(crate) fn waits_in_vain(
-    engine: &Engine,
-    client: &ClientInfo,
-    map: &SlotMap,
-    slot: u16,
-    writes: bool,
-) -> Option<Error> {
+pub fn waits_in_vain(engine: &Engine, client: &ClientInfo, map: &SlotMap, slot: u16, writes: bool) -> Option<Error> {
     let owner = map.owners.get(usize::from(slot)).copied().flatten();
     let reads_replica = client.read_only.load(Relaxed) && !writes;
     let is_here = owner.is_some() && owner == map.serving && (!map.is_replica || reads_replica);
@@ -125,14 +122,7 @@ pub(crate) fn waits_in_vain(
 }
 
 /// Returns the redirection for a client that asks for a slot of another node.
-pub(crate) fn sent_to(
-    engine: &Engine,
-    client: &ClientInfo,
-    map: &SlotMap,
-    node: u16,
-    slot: u16,
-    for_once: bool,
-) -> Error {
+pub fn sent_to(engine: &Engine, client: &ClientInfo, map: &SlotMap, node: u16, slot: u16, for_once: bool) -> Error {
     let Some((_, address)) = map.nodes.get(usize::from(node)) else { return Error::SlotUnbound };
     let host = Word::of(endpoint(engine, client, address));
     let (slot, port) = (Word::of(slot.to_string()), Word::of(client_port(client, address).to_string()));
@@ -140,7 +130,7 @@ pub(crate) fn sent_to(
 }
 
 /// Returns the host of a node in the form of `cluster-preferred-endpoint-type`.
-pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Address) -> &'a str {
+pub fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Address) -> &'a str {
     match engine.config().snapshot().choice(Directive::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
         "hostname" if address.hostname.is_empty() => "?",
         "hostname" => &address.hostname,
@@ -150,13 +140,13 @@ pub(crate) fn endpoint<'a>(engine: &Engine, client: &ClientInfo, address: &'a Ad
 }
 
 /// Returns the address of a node for this client.
-pub(crate) fn client_ip<'a>(client: &ClientInfo, address: &'a Address) -> &'a str {
+pub fn client_ip<'a>(client: &ClientInfo, address: &'a Address) -> &'a str {
     let own = if client.addr.starts_with('[') { &address.client_ipv6 } else { &address.client_ipv4 };
     if own.is_empty() { &address.ip } else { own }
 }
 
 /// Returns the port of a node for this client.
-pub(crate) fn client_port(client: &ClientInfo, address: &Address) -> u16 {
+pub fn client_port(client: &ClientInfo, address: &Address) -> u16 {
     let (announced, own) = match client.is_tls.load(Relaxed) {
         true => (address.client_tls_port, address.tls_port),
         false => (address.client_port, address.tcp_port),
@@ -168,7 +158,7 @@ pub(crate) fn client_port(client: &ClientInfo, address: &Address) -> u16 {
 ///
 /// # Errors
 /// Two of them have different slots.
-pub(crate) fn slot_of_call(command: &'static Command, args: &Args<'_>) -> Result<Option<u16>, Error> {
+pub fn slot_of_call(command: &'static Command, args: &Args<'_>) -> Result<Option<u16>, Error> {
     let mut slot = None;
     add_slot(&mut slot, command, args)?;
     Ok(slot)
@@ -208,7 +198,7 @@ fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: b
 
 /// Checks under the locks of all keys whether a command about a slot on its way finds its keys here.
 #[cold]
-pub(crate) fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], args: &Args<'_>) -> Result<(), Error> {
+pub fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], args: &Args<'_>) -> Result<(), Error> {
     let Some(open) = cx.session.open_slot.take() else { return Ok(()) };
     let mut found = KeysFound::default();
     match &cx.session.multi {
@@ -253,101 +243,5 @@ impl<'a> KeysFound<'a> {
                 None => self.missing = true,
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Client;
-    use cluster::SLOTS;
-    use cluster::node_id::NodeId;
-    use cluster::slot_set::SlotSet;
-
-    /// The slots of `{a}`, `{b}` and `{c}`.
-    const A: u16 = 15495;
-    const B: u16 = 3300;
-    const C: u16 = 7365;
-
-    /// Returns a node that owns all slots but that of `{c}`; the other one is at port 7001.
-    fn node(change: impl FnOnce(&mut SlotMap)) -> Client {
-        let mut client = Client::new();
-        let address = |port: u16| Address { ip: "10.0.0.1".into(), tcp_port: port, ..Address::default() };
-        let mut map = SlotMap {
-            is_up: true,
-            serving: Some(0),
-            nodes: vec![(NodeId([b'a'; 40]), address(7000)), (NodeId([b'b'; 40]), address(7001))],
-            owners: vec![Some(0); SLOTS],
-            ..SlotMap::default()
-        };
-        map.owners[usize::from(C)] = Some(1);
-        client.is("SET {a}1 x", "+OK");
-        client.engine().persistence_status().set_clustered(true);
-        change(&mut map);
-        client.engine().set_slot_map(map);
-        client
-    }
-
-    const TRY_AGAIN: &str = "-TRYAGAIN Multiple keys request during rehashing of slot";
-    const ASK: &str = "-ASK 15495 10.0.0.1:7001";
-    const MOVED: &str = "-MOVED 7365 10.0.0.1:7001";
-
-    #[test]
-    fn the_slots_of_the_names_are_these() {
-        assert_eq!(["{a}", "{b}", "{c}"].map(|name| slot_of(name.as_bytes())), [A, B, C]);
-    }
-
-    #[test]
-    fn a_command_runs_where_its_slot_is() {
-        let mut client = node(|_| {});
-        client.is("GET {a}1", "x").is("MGET {a}1 {a}2", "[x nil]").is("GET {c}1", MOVED).is("SET {c}1 y", MOVED);
-        client.is("MGET {a}1 {b}1", "-CROSSSLOT Keys in request don't hash to the same slot").is("PING", "+PONG");
-        client.is("SORT {a}l STORE {b}l", "-CROSSSLOT Keys in request don't hash to the same slot");
-        client.is("SORT {a}l STORE {a}m", ":0").is("SORT {c}l STORE {c}m", MOVED);
-        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {c}1", MOVED);
-        client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
-        client.is("EVAL return(redis.call('get',KEYS[1])) 1 {a}1", "x");
-        client.is("EVAL return(redis.call('get',KEYS[1])) 1 {c}1", MOVED);
-    }
-
-    #[test]
-    fn a_slot_that_goes_away_is_served_as_far_as_its_keys_are_here() {
-        let mut client = node(|map| _ = map.migrating.insert(A, 1));
-        client.is("GET {a}1", "x").is("GET {a}2", ASK).is("SET {a}2 y", ASK);
-        client.is("MGET {a}1 {a}2", TRY_AGAIN).is("MGET {a}2 {a}3", ASK).is("MOVE {a}1 1", TRY_AGAIN);
-        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("SET {a}1 z", "+QUEUED").is("EXEC", "[x +OK]");
-        client.is("MULTI", "+OK").is("GET {a}1", "+QUEUED").is("GET {a}2", "+QUEUED").is("EXEC", TRY_AGAIN);
-        client.is("MULTI", "+OK").is("SET {a}2 y", "+QUEUED").is("EXEC", ASK).is("EXISTS {b}1", ":0");
-    }
-
-    #[test]
-    fn a_slot_that_comes_is_served_to_who_asks() {
-        let mut client = node(|map| _ = map.importing.insert(C, 1));
-        client.is("SET {c}1 y", MOVED);
-        client.is("ASKING", "+OK").is("SET {c}1 y", "+OK").is("GET {c}1", MOVED);
-        client.is("ASKING", "+OK").is("MGET {c}1 {c}2", TRY_AGAIN);
-        client.is("ASKING", "+OK").is("MULTI", "+OK").is("GET {c}1", "+QUEUED").is("EXEC", "[y]");
-        client.is("GET {c}1", MOVED);
-    }
-
-    #[test]
-    fn a_replica_serves_reads_to_who_wants_them() {
-        let mut client = node(|map| (map.is_replica, map.serving) = (true, Some(1)));
-        client.is("GET {c}1", MOVED).is("READONLY", "+OK").is("GET {c}1", "nil").is("SET {c}1 y", MOVED);
-        client.is("GET {a}1", "-MOVED 15495 10.0.0.1:7000").is("READWRITE", "+OK").is("GET {c}1", MOVED);
-        client.is("READONLY", "+OK");
-        client.shared_engine().change_left_slots(|left| *left = SlotSet::of([C..=C]));
-        client.is("GET {c}1", MOVED).is("MULTI", "+OK").is("GET {c}1", MOVED).is("DISCARD", "+OK");
-        client.shared_engine().change_left_slots(|left| *left = SlotSet::none());
-        client.is("GET {c}1", "nil");
-        client.run_words(&["PING", "slots left 0-16383"]);
-        client.is("GET {c}1", "nil");
-    }
-
-    #[test]
-    fn a_cluster_that_is_down_serves_nothing() {
-        let mut client = node(|map| (map.is_up, map.owners[usize::from(B)]) = (false, None));
-        client.is("GET {a}1", "-CLUSTERDOWN The cluster is down");
-        client.is("GET {b}1", "-CLUSTERDOWN Hash slot not served").is("PING", "+PONG");
     }
 }

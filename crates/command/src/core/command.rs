@@ -493,20 +493,27 @@ impl Command {
     }
 
     /// Returns the flags of a call with these arguments.
-    pub(crate) fn flags_of(&self, engine: &Engine, args: &Args<'_>) -> Flags {
+    pub fn flags_of(&self, engine: &Engine, args: &Args<'_>) -> Flags {
         self.flags_of_call.map_or(self.flags, |of_call| of_call(engine, self.flags, args))
     }
 }
 
 /// The places of a command's keys, in the form that the dispatcher wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyPlan {
+pub enum KeyPlan {
     /// No keys, or keys that the command finds itself.
     None,
     /// One key, at this argument.
     One(usize),
     /// Keys from `first` on, every `step`-th argument, up to `last` (negative: from the end).
-    Range { first: usize, last: i32, step: usize },
+    Range {
+        /// Argument of the first key.
+        first: usize,
+        /// Argument of the last key; negative: from the end.
+        last: i32,
+        /// Arguments from one key to the next.
+        step: usize,
+    },
     /// As many keys as this argument states, after it.
     Counted(usize),
     /// The specs have to be followed.
@@ -524,16 +531,17 @@ pub struct CommandEntry {
     pub full_name: String,
     /// Position among all commands and subcommands, for tables of statistics.
     pub id: usize,
-    pub(crate) plan: KeyPlan,
+    /// Places of its keys.
+    pub plan: KeyPlan,
     /// Fewest and most arguments, the name included.
     least: usize,
     most: usize,
     /// The name has at most eight letters, so that its packed form is unique.
     short_letters: bool,
     /// CLIENT CACHING applies to the command after it, too.
-    pub(crate) keeps_caching: bool,
+    pub keeps_caching: bool,
     /// The command's arguments do not show all keys that it touches.
-    pub(crate) may_touch_more: bool,
+    pub may_touch_more: bool,
     /// The command works on one key and changes nothing of its client. It may be chunked.
     pub is_plain: bool,
     /// The entries of its subcommands.
@@ -585,7 +593,7 @@ impl CommandEntry {
 
     /// Returns whether each of its calls has keys, by their places alone.
     #[inline]
-    pub(crate) fn names_its_keys(&self) -> bool {
+    pub fn names_its_keys(&self) -> bool {
         matches!(self.plan, KeyPlan::One(_) | KeyPlan::Range { .. })
     }
 
@@ -597,7 +605,7 @@ impl CommandEntry {
 
     /// Returns whether it may run a script.
     #[inline]
-    pub(crate) fn runs_scripts(&self) -> bool {
+    pub fn runs_scripts(&self) -> bool {
         self.command.flags.has(RUNS_SCRIPTS)
     }
 

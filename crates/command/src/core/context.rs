@@ -126,9 +126,10 @@ pub struct Context<'c> {
     pub flow: Flow,
     /// Whether it may wait.
     pub blocking: Blocking,
-    pub(crate) key_args: &'c [(usize, KeyHash)],
+    /// Arguments that are keys, with their hashes.
+    pub key_args: &'c [(usize, KeyHash)],
     /// In a transaction that changes a replica's primary: the lock under which the stream is applied.
-    pub(crate) applying: Option<MutexGuard<'c, ()>>,
+    pub applying: Option<MutexGuard<'c, ()>>,
 }
 
 impl<'c> Context<'c> {

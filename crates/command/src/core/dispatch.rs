@@ -296,7 +296,7 @@ fn mute(session: &mut Session, reply: &mut Reply, start: usize) {
 
 /// Runs a command and records its cost, unless it is to be run again.
 #[inline(always)]
-pub(crate) fn call(
+pub fn call(
     engine: &Engine,
     session: &mut Session,
     entry: &'static CommandEntry,
@@ -319,7 +319,7 @@ pub(crate) fn call(
 
 /// Runs a handler under the locks of its keys and carries out its effects; true if it replied an error.
 #[inline(always)]
-pub(crate) fn call_command<'e>(
+pub fn call_command<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
     command: &'static Command,
@@ -363,7 +363,7 @@ pub(crate) fn call_command<'e>(
 /// Runs the handler of the context's entry under the locks of its keys, which end with it, and carries out its effects;
 /// true if it replied an error.
 #[inline(always)]
-pub(crate) fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) -> bool {
+pub fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) -> bool {
     // Under the locks the log is not turned on or off. A command without locks may take them later.
     if engine.has_log() || cx.keys.holds_nothing() {
         args.make_lasting();
@@ -433,7 +433,7 @@ fn note_log(cx: &mut Context<'_>) {
 /// Records the offset for a command that has locked nothing: it may have looked anywhere, unless it is about its
 /// connection only.
 #[inline(never)]
-pub(crate) fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
+pub fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
     match command.group {
         Group::Connection | Group::Transactions => 0,
         _ => engine.change_log().appended(),
@@ -442,13 +442,7 @@ pub(crate) fn seen_unlocked(engine: &Engine, command: &Command) -> u64 {
 
 /// Runs a command of the past once more, to its end: it is not logged and not measured, and finds the data of its time,
 /// whatever has expired since. The caller has made sure that nothing is logged now.
-pub(crate) fn replay<'e>(
-    engine: &'e Engine,
-    session: &'e mut Session,
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &'e mut Reply,
-) {
+pub fn replay<'e>(engine: &'e Engine, session: &'e mut Session, args: &mut Args<'_>, now: Now, reply: &'e mut Reply) {
     let prepared = prepare(engine, args);
     let Some(entry) = prepared.entry else { return };
     let request = AdmissionRequest::of(engine, session, entry, args);
@@ -475,7 +469,7 @@ pub(crate) fn replay<'e>(
 }
 
 /// Runs work that is no command, with the rights of a replay, to its end.
-pub(crate) fn internal(
+pub fn internal(
     engine: &Engine,
     now: Now,
     run: impl FnOnce(&mut Context<'_>) -> Result<(), Error>,
@@ -563,106 +557,5 @@ pub fn execute<'e>(
             Flow::Next
         }
         (flow, _) => flow,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::Client;
-    use engine::keyspace::record::LogUser;
-
-    /// Returns the client's view of the log after these commands.
-    fn seen_to(client: &mut Client, lines: &[&str]) -> u64 {
-        client.session().seen_to = 0;
-        lines.iter().for_each(|line| _ = client.run(line));
-        client.session().seen_to
-    }
-
-    #[test]
-    fn who_reads_has_seen_the_changes_of_its_shards_and_no_others() {
-        let mut writer = Client::new();
-        let _log = writer.log();
-        let mut reader = writer.beside();
-        assert_eq!(seen_to(&mut reader, &["GET a", "DBSIZE"]), 0);
-        let first = seen_to(&mut writer, &["SET a 1"]);
-        let second = seen_to(&mut writer, &["SET b 1"]);
-        assert!(0 < first && first < second);
-        for (lines, seen) in [
-            (&["GET c"][..], 0),
-            (&["GET a"], first),
-            (&["GET b", "GET a"], second),
-            (&["MGET c a"], first),
-            (&["MGET a b c"], second),
-            (&["MULTI", "GET a", "GET c", "EXEC"], first),
-            (&["MULTI", "GET a", "DBSIZE", "EXEC"], second),
-            (&["DBSIZE"], second),
-            (&["PING"], 0),
-            (&["KEYS *"], second),
-            (&["EXISTS {a}c"], first),
-        ] {
-            assert_eq!(seen_to(&mut reader, lines), seen, "{lines:?}");
-        }
-        let third = seen_to(&mut writer, &["SET c 1 PX 5"]);
-        assert!(second < third);
-        // The first command that finds the key gone logs that, and has seen it.
-        reader.later(6);
-        let last = seen_to(&mut reader, &["GET c"]);
-        assert!(third < last && reader.session().logged_at == 0);
-        assert_eq!(seen_to(&mut writer, &["GET c"]), last);
-        assert_eq!(writer.session().logged_at, third);
-    }
-
-    #[test]
-    fn a_reply_waits_for_what_was_logged_without_the_lock_of_a_shard() {
-        let mut client = Client::new();
-        let _log = client.log();
-        client.engine().set_logging(LogUser::Replicas, true);
-        let mut other = client.beside();
-        let lib =
-            |name: &str| format!("#!lua name={name}\nserver.register_function('{name}', function() return 1 end)");
-        let load = |client: &mut Client, words: &[&str]| {
-            let before = client.engine().change_log().appended();
-            let reply = client.run_words(words);
-            let (end, session) = (client.engine().change_log().appended(), client.session());
-            assert!(end > before && session.logged_at == end && session.seen_to == end, "{words:?}: {reply}");
-        };
-        load(&mut client, &["FUNCTION", "LOAD", &lib("one")]);
-        load(&mut client, &["FUNCTION", "LOAD", "REPLACE", &lib("one")]);
-        let last = client.engine().change_log().appended();
-        client.is("FCALL one 1 k", ":1");
-        assert_eq!(seen_to(&mut other, &["FCALL one 1 k"]), last, "the reply tells of the library");
-        for words in [&["FUNCTION", "DELETE", "one"][..], &["FUNCTION", "FLUSH"], &["FLUSHALL"], &["SWAPDB", "0", "1"]]
-        {
-            load(&mut client, words);
-        }
-        client.is("MULTI", "+OK");
-        client.run_words(&["FUNCTION", "LOAD", &lib("two")]);
-        load(&mut client, &["EXEC"]);
-        let changed = client.session().logged_at;
-        // Records for replicas only change nothing on the disk.
-        let told = "redis.set_repl(redis.REPL_REPLICA); return redis.call('SET', 'k', 'v')";
-        for words in [&["PUBLISH", "c", "m"][..], &["EVAL", told, "0"], &["EVAL", told, "1", "k"]] {
-            client.run_words(words);
-            let (end, session) = (client.engine().change_log().appended(), client.session());
-            assert_eq!((session.told_at, session.logged_at, session.seen_to), (end, changed, end), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn a_command_that_takes_its_locks_late_is_logged_if_there_is_a_log_by_then() {
-        for line in ["FLUSHALL", "SWAPDB 0 1", "FUNCTION FLUSH"] {
-            let client = Client::new();
-            let (engine, mut other) = (client.engine(), client.beside());
-            let all = engine.locks().escalated();
-            let log = std::thread::scope(|scope| {
-                let running = scope.spawn(|| other.run(line));
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                let log = client.log();
-                drop(all);
-                running.join().expect("a reply");
-                log
-            });
-            assert_eq!(log.take().len(), 1, "{line}");
-        }
     }
 }

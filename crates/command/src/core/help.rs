@@ -38,38 +38,8 @@ pub fn reply_help(reply: &mut Reply, name: &str) {
     reply.simple("    Print this help.");
 }
 
-fn section(name: &str) -> impl Iterator<Item = &'static str> {
+/// Returns the lines of a container's help.
+pub fn section(name: &str) -> impl Iterator<Item = &'static str> {
     let heading = format!("[{name}]");
     TEXT.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with('['))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::command_table::CommandTable;
-    use crate::testing::Client;
-
-    #[test]
-    fn every_container_has_a_help_that_names_its_subcommands() {
-        crate::install(&[]);
-        for entry in CommandTable::get().iter().filter(|entry| !entry.subcommands.is_empty()) {
-            let lines: Vec<&str> = section(entry.command.name).collect();
-            for sub in &entry.subcommands {
-                let name = sub.command.name.to_uppercase();
-                let named = lines.iter().any(|line| line.split([' ', '|']).any(|word| word == name));
-                // Deprecated subcommands and those among nodes of a cluster are not shown.
-                let is_left_out =
-                    ["HELP", "FLUSHSLOT", "SYNCSLOTS"].contains(&&*name) || sub.command.deprecated.is_some();
-                assert!(named || is_left_out, "help.txt does not tell of {}", sub.full_name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_help_begins_and_ends_as_all_do() {
-        let mut client = Client::new();
-        let help = client.run("object help");
-        assert!(help.starts_with("[+OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are: +ENCODING <key> "));
-        assert!(help.ends_with("    <key>. +HELP +    Print this help.]"), "{help}");
-    }
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Data of a command's beginning.
 #[derive(Clone, Copy)]
-pub(crate) struct Start<'e> {
+pub struct Start<'e> {
     worker: &'e WorkerMetrics,
     stats: &'e CommandStats,
     clock: Nanos,
@@ -37,7 +37,8 @@ pub(crate) struct Start<'e> {
 }
 
 #[inline(always)]
-pub(crate) fn begin<'e>(
+/// Begins the measurement of a command: its statistics, its line for monitors and its entry in the logs of slow commands.
+pub fn begin<'e>(
     engine: &'e Engine,
     session: &mut Session,
     entry: &'static CommandEntry,
@@ -54,7 +55,7 @@ pub(crate) fn begin<'e>(
 
 /// Begins a command whose counters are known and whose arguments own nothing.
 #[inline(always)]
-pub(crate) fn begin_counted<'e>(
+pub fn begin_counted<'e>(
     worker: &'e WorkerMetrics,
     stats: &'e CommandStats,
     args: &Args<'_>,
@@ -65,14 +66,14 @@ pub(crate) fn begin_counted<'e>(
 
 impl Start<'_> {
     /// Marks a command within another one.
-    pub(crate) fn within(self) -> Self {
+    pub fn within(self) -> Self {
         Start { is_within: true, ..self }
     }
 }
 
 /// Returns a worker's counters of a command.
 #[inline(always)]
-pub(crate) fn stats<'e>(worker: &'e WorkerMetrics, entry: &CommandEntry) -> &'e CommandStats {
+pub fn stats<'e>(worker: &'e WorkerMetrics, entry: &CommandEntry) -> &'e CommandStats {
     worker.command(entry.id, ids)
 }
 
@@ -85,7 +86,7 @@ fn keep(engine: &Engine, session: &mut Session, entry: &CommandEntry, args: &Arg
 
 /// Records an argument that the command's handler is about to overwrite, as it is to be shown.
 #[cold]
-pub(crate) fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
+pub fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
     let Some(entry) = lookup(args) else { return };
     if cx.session.kept.is_none() {
         keep(cx.engine, cx.session, entry, args, cx.now);
@@ -98,7 +99,7 @@ pub(crate) fn keep_given(cx: &mut Context<'_>, args: &Args<'_>, index: usize) {
 /// Records a command that has returned from its handler, and that is not to be run again.
 #[expect(clippy::too_many_arguments, reason = "the fields of one command, borrowed apart")]
 #[inline(always)]
-pub(crate) fn end(
+pub fn end(
     engine: &Engine,
     session: &mut Session,
     entry: &'static CommandEntry,
@@ -234,20 +235,20 @@ fn ids() -> usize {
 
 /// Counts a command that was refused before it ran.
 #[cold]
-pub(crate) fn count_rejected(engine: &Engine, worker: usize, entry: &CommandEntry) {
+pub fn count_rejected(engine: &Engine, worker: usize, entry: &CommandEntry) {
     stats(&engine.metrics()[worker], entry).rejected.add(1);
 }
 
 /// Counts a command that ran and replied an error.
 #[cold]
-pub(crate) fn count_failed(engine: &Engine, worker: usize, entry: &CommandEntry) {
+pub fn count_failed(engine: &Engine, worker: usize, entry: &CommandEntry) {
     stats(&engine.metrics()[worker], entry).failed.add(1);
 }
 
 /// Counts an error of a command that is read from the log, or of one within it, which it did not reply when it was
 /// logged.
 #[cold]
-pub(crate) fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &CommandEntry, error: &Error) {
+pub fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &CommandEntry, error: &Error) {
     count_failed(engine, worker, failed);
     let text = busy_script::text(engine, error);
     engine.metrics()[worker].count_error(&text);
@@ -259,7 +260,7 @@ const SHOWN: usize = 4096;
 
 /// Handles an error to another server that this one obeys.
 #[cold]
-pub(crate) fn note_unexpected(engine: &Engine, session: &Session, name: &str, error: &[u8]) {
+pub fn note_unexpected(engine: &Engine, session: &Session, name: &str, error: &[u8]) {
     if matches!(session.asker, Asker::Primary | Asker::Migration) {
         session.info.migration.has_failed.store(true, Relaxed);
         tell_unexpected(engine, session.asker, name, error);
@@ -269,7 +270,7 @@ pub(crate) fn note_unexpected(engine: &Engine, session: &Session, name: &str, er
 /// Handles an error of the command called `name`, which was accepted once, by the log's writer or by the primary: the
 /// data may differ from the original. `propagation-error-behavior` may end the server.
 #[cold]
-pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
+pub fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
     let config = engine.config().snapshot();
     let behavior = config.choice(Directive::PROPAGATION_ERROR_BEHAVIOR);
     let (who, whom, is_fatal) = match asker {
@@ -286,7 +287,7 @@ pub(crate) fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: 
 }
 
 /// Records one more piece of an unfinished command, done since the clock showed `clock`, which wrote `answer` bytes.
-pub(crate) fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer: usize, now: Now, done: bool) {
+pub fn piece(engine: &Engine, session: &mut Session, clock: Nanos, answer: usize, now: Now, done: bool) {
     let nanos = engine.host().nanos().since(clock);
     let Some(mut unfinished) = session.unfinished.take() else { return };
     unfinished.took.nanos += nanos;

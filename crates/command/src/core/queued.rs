@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Queues a command of a client in a transaction; false if it is one that runs at once.
 #[cold]
-pub(crate) fn queue(
+pub fn queue(
     engine: &Engine,
     session: &mut Session,
     entry: &'static CommandEntry,
@@ -44,7 +44,7 @@ pub(crate) fn queue(
 
 /// Records that a command of this client was refused. Returns the error to reply instead, if there is one.
 #[cold]
-pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool, error: &Error) -> Option<Error> {
+pub fn refused(engine: &Engine, session: &mut Session, runs_queued: bool, error: &Error) -> Option<Error> {
     if runs_queued {
         close_group(session);
         unwatch(engine, session);
@@ -62,7 +62,7 @@ pub(crate) fn refused(engine: &Engine, session: &mut Session, runs_queued: bool,
 }
 
 /// Ends the client's transaction.
-pub(crate) fn close_group(session: &mut Session) -> Option<Box<Multi>> {
+pub fn close_group(session: &mut Session) -> Option<Box<Multi>> {
     session.info.in_multi.store(false, Relaxed);
     forget_queued(session);
     session.multi.take()
@@ -81,13 +81,14 @@ pub fn forget(engine: &Engine, session: &mut Session) {
 }
 
 /// Ends all watches. No lock may be held.
-pub(crate) fn unwatch(engine: &Engine, session: &mut Session) {
+pub fn unwatch(engine: &Engine, session: &mut Session) {
     if let Some(watching) = stop_watching(session) {
         watching.keys.into_iter().for_each(|key| engine.unwatch(key, &watching.flag));
     }
 }
 
-pub(crate) fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
+/// Returns the watched keys of the session, which watches none from now on.
+pub fn stop_watching(session: &mut Session) -> Option<Box<Watching>> {
     let watching = session.watching.take()?;
     session.info.set_watch(None);
     session.info.watched.store(0, Relaxed);

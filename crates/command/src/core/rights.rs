@@ -25,7 +25,7 @@ use engine::{Engine, Error, Word};
 use std::sync::Arc;
 
 /// A command with its arguments, for a check of rights.
-pub(crate) struct Call<'c> {
+pub struct Call<'c> {
     id: usize,
     full_name: &'c str,
     is_inner: bool,
@@ -36,13 +36,15 @@ pub(crate) struct Call<'c> {
 
 /// A denied right of a user.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Denial {
+pub struct Denial {
+    /// Kind of the right that is missing.
     pub denied: Denied,
     /// The denied argument; 0: the command.
     pub at: usize,
 }
 
 impl<'c> Call<'c> {
+    /// Returns the call of an entry with these arguments, on this database.
     pub fn of(entry: &'c CommandEntry, args: &'c Args<'c>, db: u32) -> Call<'c> {
         let (full_name, command) = (&*entry.full_name, entry.command);
         Call { id: entry.id, full_name, is_inner: full_name.len() > command.name.len(), command, args, db }
@@ -215,7 +217,7 @@ fn keys_of_call(command: &'static Command, args: &Args<'_>) -> CallKeys {
 }
 
 /// Returns the databases that these arguments name; nothing if one of them is no database.
-pub(crate) fn databases_at(args: &Args<'_>, at: impl IntoIterator<Item = usize>) -> Vec<(usize, i64)> {
+pub fn databases_at(args: &Args<'_>, at: impl IntoIterator<Item = usize>) -> Vec<(usize, i64)> {
     let database = |at| Some((at, resp::number::parse_i64(args.get(at)?)?));
     at.into_iter().map(database).collect::<Option<_>>().unwrap_or_default()
 }
@@ -226,15 +228,17 @@ fn access(flags: KeyFlags) -> KeyAccess {
 }
 
 /// ACL LOG's word for the context of a denied command.
-pub(crate) const TOPLEVEL: &str = "toplevel";
-pub(crate) const IN_MULTI: &str = "multi";
-pub(crate) const IN_SCRIPT: &str = "lua";
+pub const TOPLEVEL: &str = "toplevel";
+/// ACL LOG's word for a command of a transaction.
+pub const IN_MULTI: &str = "multi";
+/// ACL LOG's word for a command of a script.
+pub const IN_SCRIPT: &str = "lua";
 
 /// Checks whether the client's user may run this; a denial is put into the log of denials.
 ///
 /// # Errors
 /// The denial, and the error for the client.
-pub(crate) fn check(
+pub fn check(
     engine: &Engine,
     session: &mut Session,
     call: &Call<'_>,
@@ -255,21 +259,21 @@ pub(crate) fn check(
 }
 
 /// Returns whether the client's user may run this; a denial is not logged.
-pub(crate) fn may(engine: &Engine, session: &mut Session, call: &Call<'_>) -> bool {
+pub fn may(engine: &Engine, session: &mut Session, call: &Call<'_>) -> bool {
     session.refresh_rights(engine);
     session.asker.is_obeyed() || call.check_identity(&session.identity, engine.databases()).is_ok()
 }
 
 /// Returns whether the client may do anything: it still has a user.
 #[inline]
-pub(crate) fn has_any(engine: &Engine, session: &mut Session) -> bool {
+pub fn has_any(engine: &Engine, session: &mut Session) -> bool {
     session.refresh_rights(engine);
     session.asker.is_obeyed() || !session.identity.is_nobody()
 }
 
 /// Returns whether the client's unfinished command was admitted by other rights than its user has now, unless the user
 /// may do all that it can do.
-pub(crate) fn has_lost(engine: &Engine, session: &mut Session) -> bool {
+pub fn has_lost(engine: &Engine, session: &mut Session) -> bool {
     session.refresh_rights(engine);
     let Some(unfinished) = session.unfinished.as_ref().filter(|_| !session.asker.is_obeyed()) else { return false };
     match (&unfinished.identity, &session.identity) {
@@ -291,7 +295,7 @@ fn may_with_any_key(user: &User, command: &'static Command) -> bool {
 }
 
 /// Puts a denial into the log of denials.
-pub(crate) fn note(
+pub fn note(
     engine: &Engine,
     session: &Session,
     denied: Denied,
@@ -307,12 +311,7 @@ pub(crate) fn note(
 }
 
 /// Returns whether the client's user may run this, and besides read every key there is.
-pub(crate) fn may_read_any_key(
-    engine: &Engine,
-    session: &mut Session,
-    command: &'static Command,
-    args: &Args<'_>,
-) -> bool {
+pub fn may_read_any_key(engine: &Engine, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
     if session.asker.is_obeyed() {
         return true;
     }
@@ -322,12 +321,7 @@ pub(crate) fn may_read_any_key(
 }
 
 /// Returns whether the client's user may run this in every database, of which another node may have more.
-pub(crate) fn may_in_any_database(
-    engine: &Engine,
-    session: &mut Session,
-    command: &'static Command,
-    args: &Args<'_>,
-) -> bool {
+pub fn may_in_any_database(engine: &Engine, session: &mut Session, command: &'static Command, args: &Args<'_>) -> bool {
     may_with(engine, session, command, args, |selector| selector.allows_db(None))
 }
 
@@ -352,7 +346,7 @@ fn may_with(
 
 impl Session {
     /// Makes the client this user's from now on.
-    pub(crate) fn use_identity(&mut self, identity: Identity, authenticated: bool) {
+    pub fn use_identity(&mut self, identity: Identity, authenticated: bool) {
         self.info.edit_details(|details| details.user = identity.user().cloned());
         (self.identity, self.authenticated) = (identity, authenticated);
         self.seat = None;
@@ -361,14 +355,14 @@ impl Session {
 
     /// Looks up the users again, if one has changed: a client without a user any more may do nothing.
     #[inline]
-    pub(crate) fn refresh_rights(&mut self, engine: &Engine) {
+    pub fn refresh_rights(&mut self, engine: &Engine) {
         if self.rights_at != engine.users().generation() {
             self.look_at_users(engine);
         }
     }
 
     /// Returns the user whose rights its next command has; None: it has none.
-    pub(crate) fn present_user(&mut self, engine: &Engine) -> Option<&Arc<User>> {
+    pub fn present_user(&mut self, engine: &Engine) -> Option<&Arc<User>> {
         self.refresh_rights(engine);
         self.identity.user()
     }
@@ -400,7 +394,7 @@ impl Session {
 
     /// Returns whether its user may do everything, unless others have changed that meanwhile.
     #[inline(always)]
-    pub(crate) fn is_unrestricted(&self, engine: &Engine) -> bool {
+    pub fn is_unrestricted(&self, engine: &Engine) -> bool {
         self.open_at == engine.users().generation() || self.asker.is_obeyed()
     }
 }
@@ -419,7 +413,7 @@ impl Session {
     }
 
     /// Returns whether it has become another user's, and the user's rights have not been looked up since.
-    pub(crate) fn is_newly_authenticated(&self) -> bool {
+    pub fn is_newly_authenticated(&self) -> bool {
         self.identity.user().is_some() && self.rights_at == NEVER
     }
 
@@ -428,7 +422,7 @@ impl Session {
     /// # Errors
     /// The user has as many connections as it may have.
     #[inline]
-    pub(crate) fn take_seat(&mut self) -> Result<(), Error> {
+    pub fn take_seat(&mut self) -> Result<(), Error> {
         match self.identity.user() {
             Some(user) if self.seat.is_none() && user.quota().connections.is_some() => {
                 self.seat = seat_of(user)?;
@@ -444,7 +438,7 @@ impl Session {
     ///
     /// # Errors
     /// The user has as many connections as it may have.
-    pub(crate) fn seat_for(&mut self, user: &User) -> Result<Option<QuotaSeat>, Error> {
+    pub fn seat_for(&mut self, user: &User) -> Result<Option<QuotaSeat>, Error> {
         let is_its = self.identity.user().is_some_and(|own| own.is_same(user));
         if is_its && self.seat.is_some() { Ok(self.seat.take()) } else { seat_of(user) }
     }
@@ -454,47 +448,4 @@ fn seat_of(user: &User) -> Result<Option<QuotaSeat>, Error> {
     let Some(max) = user.quota().connections else { return Ok(None) };
     let seat = user.usage().connect(max).ok_or_else(|| Error::QuotaConnections(Word::of(user.name())))?;
     Ok(Some(seat))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::Client;
-
-    /// The number of keys is above the limit of a piece.
-    const KEYS: usize = 5000;
-
-    #[test]
-    fn a_command_of_several_pieces_stops_where_its_user_loses_a_right() {
-        for change in ["ACL SETUSER u -@all", "ACL SETUSER u resetkeys", "ACL DELUSER u"] {
-            for words in [&["KEYS", "*"], &["DELPREFIX", "key:"]] {
-                let mut admin = Client::new();
-                (0..KEYS).for_each(|n| _ = admin.is(&format!("SET key:{n} v"), "+OK"));
-                admin.is("ACL SETUSER u on nopass ~* +@all", "+OK");
-                let mut client = admin.beside();
-                client.is("AUTH u x", "+OK");
-                let mut running = client.begin(words);
-                assert!(!running.step(), "{words:?} has more than a piece");
-                admin.run(change);
-                let left = admin.run("DBSIZE");
-                assert_ne!(left, ":0", "{words:?}");
-                assert!(running.step() && running.is_cut_off(), "{words:?} {change}");
-                admin.is("DBSIZE", &left);
-            }
-        }
-    }
-
-    #[test]
-    fn a_command_of_several_pieces_goes_on_where_its_user_keeps_its_rights() {
-        let mut admin = Client::new();
-        (0..KEYS).for_each(|n| _ = admin.is(&format!("SET key:{n} v"), "+OK"));
-        admin.is("ACL SETUSER u on nopass ~* +@all", "+OK");
-        let mut client = admin.beside();
-        client.is("AUTH u x", "+OK");
-        let mut running = client.begin(&["DELPREFIX", "key:"]);
-        assert!(!running.step());
-        admin.is("ACL SETUSER u >another", "+OK").is("ACL SETUSER v on", "+OK");
-        // Rights to other commands and to channels do not matter.
-        admin.is("ACL SETUSER u -get resetchannels", "+OK");
-        assert_eq!(running.end(), format!(":{KEYS}"));
-    }
 }

@@ -24,13 +24,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// No number of changes of users.
-pub(crate) const NEVER: u64 = u64::MAX;
+pub const NEVER: u64 = u64::MAX;
 
 /// The replies that the client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
     #[default]
+    /// All replies.
     On,
+    /// No replies.
     Off,
     /// All replies but that of the command after this one.
     SkipNext,
@@ -54,7 +56,7 @@ pub enum LendingMode {
 
 /// A slot that is on its way from one node to another: whether a command about it runs here depends on its keys.
 #[derive(Debug, PartialEq)]
-pub(crate) enum OpenSlot {
+pub enum OpenSlot {
     /// The slot goes from here, to the node that clients are sent to for missing keys.
     Leaves(Error),
     /// The slot comes here, and the client knows it.
@@ -63,7 +65,7 @@ pub(crate) enum OpenSlot {
 
 /// The identity under which commands run.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum Identity {
+pub enum Identity {
     /// No user: only commands that need no right may run. Clients of a user that is removed are left with this.
     #[default]
     Nobody,
@@ -83,6 +85,7 @@ impl Identity {
         }
     }
 
+    /// Whether no user has authenticated.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Identity::Nobody)
     }
@@ -100,15 +103,15 @@ pub struct Session {
     /// The client may run commands without AUTH.
     pub authenticated: bool,
     /// The user whose rights its commands have.
-    pub(crate) identity: Identity,
+    pub identity: Identity,
     /// The number of changes of users that it has seen.
-    pub(crate) rights_at: u64,
+    pub rights_at: u64,
     /// The number of changes of users at which the user may do everything.
-    pub(crate) open_at: u64,
+    pub open_at: u64,
     /// The client's user has a quota of commands or bytes.
-    pub(crate) is_metered: bool,
+    pub is_metered: bool,
     /// The client's seat among its user's connections, where these are limited.
-    pub(crate) seat: Option<QuotaSeat>,
+    pub seat: Option<QuotaSeat>,
     /// A command of it was ended, as its user has lost rights: its reply is incomplete.
     pub is_cut_off: bool,
     /// The client's own command has removed its user: its connection ends with the reply to that.
@@ -116,15 +119,15 @@ pub struct Session {
     /// The client was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
     /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
-    pub(crate) debugs_scripts: bool,
+    pub debugs_scripts: bool,
     /// Monitors see its commands as a script's.
-    pub(crate) in_script: bool,
+    pub in_script: bool,
     /// CLIENT REPLY.
     pub replies: Replies,
     /// ASKING: its next command may be about a slot that is on its way here.
-    pub(crate) asking: bool,
+    pub asking: bool,
     /// The present command's slot, if that is on its way.
-    pub(crate) open_slot: Option<Box<OpenSlot>>,
+    pub open_slot: Option<Box<OpenSlot>>,
     /// CLIENT NO-TOUCH: its reads leave the access clock alone.
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
@@ -132,13 +135,13 @@ pub struct Session {
     /// The client can wait for the answers of [other nodes](crate::core::forwarding).
     pub is_proxied: bool,
     /// The origin of its commands: a client, but for the link to a primary and the replay of the log.
-    pub(crate) asker: Asker,
+    pub asker: Asker,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     /// WATCH: the keys, and the flag that a change of one raises.
     pub watching: Option<Box<Watching>>,
     /// The state of the server by which its present command was admitted.
-    pub(crate) admitted: DenyReasons,
+    pub admitted: DenyReasons,
     /// The wait of its commands for locks that are not free.
     pub patience: LockTimeout,
     /// The lending of the thread to others by its long commands.
@@ -160,17 +163,18 @@ pub struct Session {
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
     pub tracker: Option<Arc<Tracker>>,
-    pub(crate) caching: bool,
+    /// Whether CLIENT CACHING was called for the next command.
+    pub caching: bool,
     /// The last reply goes out, whatever CLIENT REPLY demands.
-    pub(crate) keeps_reply: bool,
+    pub keeps_reply: bool,
     /// The slot of the commands within its running command, while CLUSTER SLOT-STATS wants it.
-    pub(crate) inner_slot: Option<Box<InnerSlot>>,
+    pub inner_slot: Option<Box<InnerSlot>>,
     /// The form in which large arguments of its running command will be shown.
-    pub(crate) kept: Option<Box<LoggedArgs>>,
+    pub kept: Option<Box<LoggedArgs>>,
     /// Its transaction's records for the log before the script that it runs now.
-    pub(crate) group: Option<Box<LogBatch>>,
+    pub group: Option<Box<LogBatch>>,
     /// Its command that is chunked or waits.
-    pub(crate) unfinished: Option<Box<Unfinished>>,
+    pub unfinished: Option<Box<Unfinished>>,
     /// Its announcements as a replica.
     pub handshake: Option<Box<Handshake>>,
     /// Its request to become a replica.
@@ -178,20 +182,20 @@ pub struct Session {
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
     /// The last visit to the node of the cluster that no reply has been held for yet; 0: none.
-    pub(crate) node_visit: u64,
+    pub node_visit: u64,
     /// The part of it that others may see.
     pub info: Arc<ClientInfo>,
 }
 
 impl Session {
     /// Returns the database that the next command finds selected: in a transaction, when it will run.
-    pub(crate) fn next_db(&self) -> u32 {
+    pub fn next_db(&self) -> u32 {
         self.multi.as_ref().map_or(self.db, |multi| multi.db)
     }
 
     /// Returns the flags of the commands that are queued for EXEC and will run, together, and those that at least one
     /// of them lacks; None outside of a transaction.
-    pub(crate) fn queued_flags(&self) -> Option<(Flags, Flags)> {
+    pub fn queued_flags(&self) -> Option<(Flags, Flags)> {
         let is_broken = self.watching.as_ref().is_some_and(|watching| watching.is_broken());
         self.multi.as_ref().map(|multi| if is_broken { (Flags::NONE, Flags::NONE) } else { multi.flags() })
     }
@@ -214,7 +218,7 @@ impl Session {
     /// Returns the origin of its commands. A client that brings the data of another server is the source of it as long
     /// as the server imports.
     #[inline(always)]
-    pub(crate) fn origin(&self, engine: &Engine, now: Now) -> Origin {
+    pub fn origin(&self, engine: &Engine, now: Now) -> Origin {
         let asker = match self {
             Session { asker: Asker::Client, import_source: true, .. } if engine.is_importing() => Asker::Import,
             session => session.asker,
@@ -291,7 +295,7 @@ impl Session {
     }
 
     /// Returns a session that runs a command for a client whose own session is elsewhere.
-    pub(crate) fn in_the_name_of(client: &Arc<ClientInfo>, identity: Identity) -> Self {
+    pub fn in_the_name_of(client: &Arc<ClientInfo>, identity: Identity) -> Self {
         Session { identity, ..Session::new(Arc::clone(client)) }
     }
 
@@ -315,17 +319,17 @@ impl Session {
 
     /// Returns whether a command that wants a lock which a script has is refused by now. A command that another server
     /// has run already waits for as long as the script runs.
-    pub(crate) fn is_refused_as_busy(&self, engine: &Engine) -> bool {
+    pub fn is_refused_as_busy(&self, engine: &Engine) -> bool {
         engine.scripts().is_busy() && !self.asker.is_obeyed()
     }
 
     /// Returns a session that repeats commands that another server, or this one in the past, has admitted.
-    pub(crate) fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
+    pub fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
         Session { asker, authenticated: true, was_authenticated: true, ..Session::new(info) }
     }
 
     /// Returns such a session without a connection.
-    pub(crate) fn replay() -> Self {
+    pub fn replay() -> Self {
         Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Asker::Replay)
     }
 }
@@ -333,28 +337,32 @@ impl Session {
 /// A transaction that is being put together.
 #[derive(Debug)]
 pub struct Multi {
-    pub(crate) commands: Vec<Queued>,
+    /// Queued commands, in their order.
+    pub commands: Vec<Queued>,
     /// One of the commands was refused.
-    pub(crate) aborted: bool,
+    pub aborted: bool,
     /// Flags of all queued commands together.
-    pub(crate) flags: Flags,
+    pub flags: Flags,
     /// Flags that at least one of them lacks.
-    pub(crate) lacking: Flags,
+    pub lacking: Flags,
     /// The database that the next command will find selected.
-    pub(crate) db: u32,
+    pub db: u32,
 }
 
 /// A command of a transaction.
 #[derive(Debug)]
 pub struct Queued {
-    pub(crate) entry: &'static CommandEntry,
-    pub(crate) args: Args<'static>,
-    pub(crate) keys: KeyArgs,
+    /// The command's entry.
+    pub entry: &'static CommandEntry,
+    /// Arguments, the name included.
+    pub args: Args<'static>,
+    /// Arguments that are keys, with their hashes.
+    pub keys: KeyArgs,
 }
 
 impl Queued {
     /// Returns the bytes of memory beside the value itself.
-    pub(crate) fn outside(&self) -> usize {
+    pub fn outside(&self) -> usize {
         let keys = if self.keys.spilled() { self.keys.capacity() * size_of_val(&self.keys[0]) } else { 0 };
         self.args.memory() + keys
     }
@@ -363,8 +371,10 @@ impl Queued {
 /// The watched keys of a client.
 #[derive(Debug)]
 pub struct Watching {
-    pub(crate) flag: Arc<WatchFlag>,
-    pub(crate) keys: Vec<AwaitedKey>,
+    /// Flag that a change of a watched key raises.
+    pub flag: Arc<WatchFlag>,
+    /// Watched keys.
+    pub keys: Vec<AwaitedKey>,
 }
 
 impl Watching {
@@ -375,36 +385,40 @@ impl Watching {
 }
 
 impl Multi {
-    pub(crate) fn new(aborted: bool, db: u32) -> Multi {
+    /// Begins a transaction on this database.
+    pub fn new(aborted: bool, db: u32) -> Multi {
         Multi { commands: Vec::new(), aborted, flags: Flags::NONE, lacking: Flags::NONE, db }
     }
 
-    pub(crate) fn flags(&self) -> (Flags, Flags) {
+    /// Returns the flags of all queued commands, and the flags that at least one of them lacks.
+    pub fn flags(&self) -> (Flags, Flags) {
         (self.flags, self.lacking)
     }
 }
 
 /// The names that a client listens to, by kind.
 #[derive(Debug, Default)]
-pub struct Subscriptions(pub(crate) [BTreeSet<Name>; 3]);
+pub struct Subscriptions(pub [BTreeSet<Name>; 3]);
 
 impl Subscriptions {
-    pub(crate) fn names(&mut self, kind: ChannelKind) -> &mut BTreeSet<Name> {
+    /// Returns the names of a kind.
+    pub fn names(&mut self, kind: ChannelKind) -> &mut BTreeSet<Name> {
         &mut self.0[kind as usize]
     }
 
     /// Returns each name with its kind.
-    pub(crate) fn each(&self) -> impl Iterator<Item = (ChannelKind, &[u8])> {
+    pub fn each(&self) -> impl Iterator<Item = (ChannelKind, &[u8])> {
         let kinds = [ChannelKind::Channel, ChannelKind::Pattern, ChannelKind::Shard];
         kinds.into_iter().flat_map(|kind| self.0[kind as usize].iter().map(move |name| (kind, &**name)))
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether the client listens to nothing.
+    pub fn is_empty(&self) -> bool {
         self.0.iter().all(BTreeSet::is_empty)
     }
 
     /// Returns the count of a confirmation: channels with patterns, or shard channels.
-    pub(crate) fn count(&self, kind: ChannelKind) -> usize {
+    pub fn count(&self, kind: ChannelKind) -> usize {
         let len = |kind: ChannelKind| self.0[kind as usize].len();
         match kind {
             ChannelKind::Shard => len(ChannelKind::Shard),
@@ -416,53 +430,62 @@ impl Subscriptions {
 /// The shown form of arguments that the handler may make a value of.
 #[derive(Debug)]
 pub struct LoggedArgs {
-    pub(crate) shown: Vec<(usize, Vec<u8>)>,
-    pub(crate) line: Option<Vec<u8>>,
+    /// Places and texts of arguments that are shown.
+    pub shown: Vec<(usize, Vec<u8>)>,
+    /// The line for monitors.
+    pub line: Option<Vec<u8>>,
 }
 
 /// A command that has begun and not ended.
 #[derive(Debug)]
 pub struct Unfinished {
-    pub(crate) entry: &'static CommandEntry,
+    /// The command's entry.
+    pub entry: &'static CommandEntry,
     /// Reading of the clock when it began.
-    pub(crate) clock: Nanos,
-    pub(crate) args: Vec<Vec<u8>>,
-    pub(crate) took: Took,
+    pub clock: Nanos,
+    /// Arguments as logs show them.
+    pub args: Vec<Vec<u8>>,
+    /// The cost until now.
+    pub took: Took,
     /// The line for monitors.
-    pub(crate) line: Option<Vec<u8>>,
+    pub line: Option<Vec<u8>>,
     /// Its keys, while HOTKEYS wants them.
-    pub(crate) hot_keys: Vec<Vec<u8>>,
+    pub hot_keys: Vec<Vec<u8>>,
     /// Its slot, while CLUSTER SLOT-STATS wants it.
-    pub(crate) slot: Option<SlotOfCall>,
+    pub slot: Option<SlotOfCall>,
     /// The identity under which it began.
-    pub(crate) identity: Identity,
+    pub identity: Identity,
 }
 
 /// The slot of the commands that have run within a command.
 #[derive(Debug, Default)]
-pub(crate) struct InnerSlot {
-    pub(crate) slot: Option<u16>,
+pub struct InnerSlot {
+    /// The slot, if there was one.
+    pub slot: Option<u16>,
     /// There were several slots.
-    pub(crate) is_across: bool,
+    pub is_across: bool,
     /// Bytes of the requests that were queued.
-    pub(crate) request: usize,
+    pub request: usize,
 }
 
 /// The slot of a command, and the other figures of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SlotOfCall {
-    pub(crate) slot: u16,
+pub struct SlotOfCall {
+    /// The slot.
+    pub slot: u16,
     /// Bytes of requests that it has run.
-    pub(crate) queued: usize,
+    pub queued: usize,
     /// A client gets its reply.
-    pub(crate) is_answered: bool,
+    pub is_answered: bool,
 }
 
 /// The cost of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Took {
-    pub(crate) nanos: u64,
-    /// Bytes of its request and of its reply.
-    pub(crate) request: usize,
-    pub(crate) answer: usize,
+    /// Nanoseconds that it ran.
+    pub nanos: u64,
+    /// Bytes of its request.
+    pub request: usize,
+    /// Bytes of its reply.
+    pub answer: usize,
 }

@@ -11,7 +11,7 @@ use engine::keyspace::keys::Key;
 /// Remembers the keys at these arguments of a command that has run, for a tracking client, if the command has read
 /// them.
 #[cold]
-pub(crate) fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
+pub fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]) {
     let Some(tracker) = cx.session.tracker.clone() else { return };
     // The commands that a script calls remember its reads.
     if !cx.command.flags.has(READONLY) || cx.command.flags.has(PUBSUB) || cx.command.flags.has(RUNS_SCRIPTS) {
@@ -36,7 +36,7 @@ pub(crate) fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, Ke
 }
 
 /// Makes keys be forgotten when the command has ended, if there are too many.
-pub(crate) fn trim_afterwards(cx: &mut Context<'_>) {
+pub fn trim_afterwards(cx: &mut Context<'_>) {
     if cx.engine.tracking().is_over() {
         // The remaining effects are looked at only if there are any.
         cx.keys.effects.rare();
@@ -45,7 +45,7 @@ pub(crate) fn trim_afterwards(cx: &mut Context<'_>) {
 
 /// Ends CLIENT CACHING, which was for one command, or one transaction; other subcommands of CLIENT do not count.
 #[cold]
-pub(crate) fn end_caching(session: &mut Session, entry: &CommandEntry) {
+pub fn end_caching(session: &mut Session, entry: &CommandEntry) {
     if session.multi.is_none() && !entry.keeps_caching {
         session.caching = false;
     }

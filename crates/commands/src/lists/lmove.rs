@@ -1,10 +1,10 @@
 //! Moving an element from a list to a list: LMOVE, RPOPLPUSH, and BLMOVE, BRPOPLPUSH, which wait for it.
 
 use crate::core::args::Args;
+use crate::core::blocking::{Nil, Wait};
 use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event, reply_item};
-use crate::transactions::blocking::{Nil, Wait};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;

@@ -7,12 +7,12 @@
 //! ```
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event};
 use crate::lists::lmove::Element;
 use crate::lists::pop::pop_word;
-use crate::transactions::blocking::Wait;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;

@@ -4,11 +4,11 @@
 //! change log as the resulting LPOP or RPOP.
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
 use crate::core::context::{Context, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
-use crate::transactions::blocking::Wait;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::keyspace::edit::Edit;

@@ -1,9 +1,9 @@
 //! WAIT: until replicas have the client's writes.
 
 use crate::core::args::Args;
+use crate::core::blocking::{TimedOut, Wait};
 use crate::core::command::{BLOCKING, Command, Group};
 use crate::core::context::{Context, Flow};
-use crate::transactions::blocking::{TimedOut, Wait};
 use engine::host::threads::Server;
 use engine::status::replication_status::{AckedEnd, ReplicaWait};
 use engine::{Engine, Error, Word};

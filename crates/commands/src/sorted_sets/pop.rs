@@ -10,12 +10,12 @@
 //! The first of several keys that holds a sorted set counts. The change log gets ZPOPMIN or ZPOPMAX in every case.
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::chunked_reply;
 use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
 use crate::core::context::Context;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
-use crate::transactions::blocking::Wait;
 use engine::Error;
 use engine::data::value::{Object, Type};
 use engine::keyspace::edit::Edit;

@@ -5,12 +5,12 @@
 //! the group's position.
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Context;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
 use crate::streams::stream_records::{acknowledged_record, claim_record, position_record};
 use crate::streams::xread::{Budget, ReadOptions, StreamAnswers, stream_keys};
-use crate::transactions::blocking::Wait;
 use engine::data::event_class::EventClass;
 use engine::data::value::Type;
 use engine::propagation::effects::Record;

@@ -1,11 +1,11 @@
 //! XREAD: entries of several streams after given ids, waiting for them if there are none.
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, Group, READONLY, keyword};
 use crate::core::context::Context;
 use crate::core::instrument;
 use crate::streams::stream::{parse_id, reply_entry};
-use crate::transactions::blocking::Wait;
 use engine::Error;
 use engine::data::value::Type;
 use resp::reply::Mark;

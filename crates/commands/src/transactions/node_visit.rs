@@ -10,8 +10,8 @@
 //! to the primary and from a file's replay are carried out by their own threads.
 
 use crate::core::args::Args;
+use crate::core::blocking::Wait;
 use crate::core::context::{Blocking, Context, Flow};
-use crate::transactions::blocking::Wait;
 use cluster::Millis;
 use cluster::bus::{Bus, NodeView};
 use cluster::packet::Published;

@@ -2,9 +2,9 @@
 
 use super::exchange::{PeerAnswers, exchange};
 use super::{Named, Order};
+use crate::core::blocking::{Elsewhere, Permit};
 use crate::core::context::Context;
 use crate::persistence::write_options::style;
-use crate::transactions::blocking::{Elsewhere, Permit};
 use engine::clients::waiters::Ticket;
 use engine::clients::watch::WatchFlag;
 use engine::data::event_class::EventClass;

@@ -1,8 +1,8 @@
 //! WAITAOF: waits until the client's writes are durable.
 
 use crate::core::args::Args;
+use crate::core::blocking::{TimedOut, Wait};
 use crate::core::context::{Context, Flow};
-use crate::transactions::blocking::{TimedOut, Wait};
 use engine::status::replication_status::{AckedEnd, ReplicaWait};
 use engine::{Engine, Error, Word};
 use persistence::aof::{Aof, State, of};

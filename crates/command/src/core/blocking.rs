@@ -49,7 +49,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A null, in RESP2's two forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nil {
+    /// `$-1`.
     Null,
+    /// `*-1`.
     NullArray,
 }
 
@@ -103,6 +105,7 @@ pub struct Wait {
 }
 
 impl Wait {
+    /// Returns a wait up to this moment, with no other condition.
     pub fn until(deadline: Option<SteadyMs>) -> Wait {
         Wait { deadline, kind: None, on_missing: false, refused: Nil::NullArray, timed_out: None, to_its_end: false }
     }
@@ -215,7 +218,7 @@ impl Context<'_> {
 }
 
 /// A command that another thread continues while its client waits.
-pub(crate) struct Elsewhere {
+pub struct Elsewhere {
     ticket: Arc<Ticket>,
     worker: usize,
     protocol: Protocol,
@@ -223,7 +226,7 @@ pub(crate) struct Elsewhere {
 }
 
 /// The user for whom a command continues without its session, and the command, which needs the right to each step.
-pub(crate) struct Permit {
+pub struct Permit {
     client: Arc<ClientInfo>,
     identity: Identity,
     args: Args<'static>,
@@ -252,7 +255,7 @@ fn permitted(engine: &Engine, session: &mut Session, args: &Args<'_>, db: u32, n
 
 impl Context<'_> {
     /// Makes the client wait for the [answer](Elsewhere::end) of another thread. None if the client may not wait.
-    pub(crate) fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
+    pub fn wait_elsewhere(&mut self, args: &Args<'_>) -> Option<Elsewhere> {
         if !self.may_block() {
             return None;
         }
@@ -265,7 +268,7 @@ impl Context<'_> {
     }
 
     /// Ends the wait, as there is no such thread.
-    pub(crate) fn wait_no_more(&mut self) {
+    pub fn wait_no_more(&mut self) {
         if let Flow::Wait(ticket) = &self.flow
             && ticket.finish()
         {
@@ -275,22 +278,24 @@ impl Context<'_> {
 }
 
 impl Elsewhere {
-    pub(crate) fn worker(&self) -> usize {
+    /// Returns the worker that the client belongs to.
+    pub fn worker(&self) -> usize {
         self.worker
     }
 
     /// Returns the client's ticket, which [records](engine::clients::waiters::WaitRequest::note_logged) the logged
     /// changes.
-    pub(crate) fn ticket(&self) -> &Arc<Ticket> {
+    pub fn ticket(&self) -> &Arc<Ticket> {
         &self.ticket
     }
 
-    pub(crate) fn permit(&self) -> &Arc<Permit> {
+    /// Returns the permit under which the command continues.
+    pub fn permit(&self) -> &Arc<Permit> {
         &self.permit
     }
 
     /// Replies a status or an error, if the client is still there.
-    pub(crate) fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
+    pub fn end(self, engine: &Engine, outcome: Result<&'static str, Error>) {
         let Elsewhere { ticket, worker, protocol, .. } = self;
         let mut reply = Reply::new(Vec::new(), protocol);
         match &outcome {
@@ -310,7 +315,7 @@ impl Elsewhere {
 }
 
 /// Runs CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
-pub(crate) fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+pub fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {
         4 if args.is(3, "timeout") => false,
         4 if args.is(3, "error") => true,
