@@ -37,7 +37,8 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("engine", &["resp", "structures", "replication", "cluster"]),
     ("sentinel", &["resp", "engine"]),
     ("persistence", &["resp", "structures", "replication", "cluster", "engine"]),
-    ("commands", &["resp", "structures", "replication", "cluster", "engine", "sentinel", "persistence"]),
+    ("command", &["resp", "structures", "replication", "cluster", "engine", "persistence"]),
+    ("commands", &["resp", "structures", "replication", "cluster", "engine", "sentinel", "persistence", "command"]),
     (
         "server",
         &[
@@ -89,12 +90,9 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         "commands",
         &[
             "version",
-            "core",
             "pubsub",
             "transactions",
             "scripting",
-            "book",
-            "batch",
             "persistence",
             "keys",
             "strings",
@@ -113,6 +111,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "root",
         ],
     ),
+    ("command", &["core", "blocking", "book", "batch", "root"]),
     (
         "server",
         &[

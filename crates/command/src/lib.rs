@@ -6,6 +6,7 @@
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod batch;
+pub mod blocking;
 pub mod book;
 pub mod core;
 

@@ -114,4 +114,4 @@ pub fn is_built_in(name: &[u8]) -> bool {
 }
 
 pub use command::{Args, Context, Flow, LendingMode, Now, OwnWords, Piecewise, Session, Work};
-pub use command::{batch, core};
+pub use command::{batch, blocking, core};

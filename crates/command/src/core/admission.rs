@@ -284,6 +284,9 @@ fn sent_on(engine: &Engine, session: &Session, request: &AdmissionRequest<'_>) -
 }
 
 /// Returns whether the configuration lets this client have a protected command: DEBUG, or MODULE.
+///
+/// # Errors
+/// [`Error::DebugNotAllowed`] or [`Error::ModuleNotAllowed`].
 pub fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), Error> {
     let (directive, refusal) = match name {
         "debug" => (Directive::ENABLE_DEBUG_COMMAND, Error::DebugNotAllowed),

@@ -44,6 +44,10 @@ pub struct Routed<'r> {
 
 /// Returns whether the command may run here, according to its keys' slot. Stores in the session the checks to be made
 /// under its locks.
+///
+/// # Errors
+/// [`Error::Moved`], [`Error::Ask`], [`Error::CrossSlot`], [`Error::TryAgain`], [`Error::SlotUnbound`] or an error of a
+/// cluster that is down.
 #[cold]
 pub fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Result<(), Error> {
     session.open_slot = None;
@@ -197,6 +201,10 @@ fn moves_between_databases(session: &Session, routed: Routed<'_>, runs_queued: b
 }
 
 /// Checks under the locks of all keys whether a command about a slot on its way finds its keys here.
+///
+/// # Errors
+/// [`Error::TryAgain`]: some keys are here and others are not; [`Error::Ask`], [`Error::Moved`]: the keys are
+/// elsewhere.
 #[cold]
 pub fn look_at_keys(cx: &mut Context<'_>, named: &[(usize, KeyHash)], args: &Args<'_>) -> Result<(), Error> {
     let Some(open) = cx.session.open_slot.take() else { return Ok(()) };

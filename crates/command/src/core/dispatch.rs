@@ -469,6 +469,9 @@ pub fn replay<'e>(engine: &'e Engine, session: &'e mut Session, args: &mut Args<
 }
 
 /// Runs work that is no command, with the rights of a replay, to its end.
+///
+/// # Errors
+/// The error of `run`.
 pub fn internal(
     engine: &Engine,
     now: Now,

@@ -36,8 +36,9 @@ pub struct Start<'e> {
     is_within: bool,
 }
 
+/// Begins the measurement of a command: its statistics, its line for monitors, its entry in the logs of slow
+/// commands.
 #[inline(always)]
-/// Begins the measurement of a command: its statistics, its line for monitors and its entry in the logs of slow commands.
 pub fn begin<'e>(
     engine: &'e Engine,
     session: &mut Session,

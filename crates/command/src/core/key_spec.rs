@@ -15,6 +15,9 @@ pub struct BadKeys;
 
 /// Returns the indices of all keys of a command with these arguments. Arguments that do not fit give an error; the
 /// handler then finds the same fault and replies.
+///
+/// # Errors
+/// The command has no keys, or its arguments do not say which.
 pub fn key_indices(entry: &CommandEntry, args: &Args<'_>) -> Result<KeyIndices, BadKeys> {
     let mut found = KeyIndices::new();
     match entry.plan {
@@ -106,6 +109,9 @@ fn keys_of_specs(command: &'static Command, args: &Args<'_>) -> (CallKeys, Resul
 }
 
 /// Visits each key argument with the spec that it is found by, in the order of the specs.
+///
+/// # Errors
+/// As [`key_indices`].
 pub fn for_each(
     command: &'static Command,
     args: &Args<'_>,

@@ -7,7 +7,6 @@
 pub mod acl_catalog;
 pub mod admission;
 pub mod args;
-pub mod blocking;
 pub mod busy_script;
 pub mod chunked_reply;
 pub mod client_line;

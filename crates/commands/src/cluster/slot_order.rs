@@ -2,8 +2,8 @@
 
 use super::bus_desk::{must_be_clustered, order, visit};
 use super::keys_in_slot::{has_keys_in, slot_at};
+use crate::blocking::{TimedOut, Wait};
 use crate::core::args::Args;
-use crate::core::blocking::{TimedOut, Wait};
 use crate::core::context::{Blocking, Context, Flow};
 use cluster::bus::{OrderError, SlotAction};
 use engine::status::replication_status::{AckedEnd, ReplicaInfo, ReplicaWait};

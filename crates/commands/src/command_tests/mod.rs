@@ -1,17 +1,17 @@
 //! Tests of the crate `command` that need commands: one file for each of its files.
 
-mod acl_catalog;
-mod admission;
-mod batch;
-mod batch_command_cache;
-mod book;
-mod chunked_reply;
-mod cluster_routing;
-mod command_table;
-mod dispatch;
-mod forwarding;
-mod help;
-mod lazy_free;
-mod redact;
-mod rights;
-mod slot_use;
+mod acl_catalog_tests;
+mod admission_tests;
+mod batch_command_cache_tests;
+mod batch_tests;
+mod book_tests;
+mod chunked_reply_tests;
+mod cluster_routing_tests;
+mod command_table_tests;
+mod dispatch_tests;
+mod forwarding_tests;
+mod help_tests;
+mod lazy_free_tests;
+mod redact_tests;
+mod rights_tests;
+mod slot_use_tests;

@@ -1,7 +1,7 @@
 //! Moving an element from a list to a list: LMOVE, RPOPLPUSH, and BLMOVE, BRPOPLPUSH, which wait for it.
 
+use crate::blocking::{Nil, Wait};
 use crate::core::args::Args;
-use crate::core::blocking::{Nil, Wait};
 use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event, reply_item};

@@ -6,8 +6,8 @@
 //!   to the RIGHT of x                    x 1 2 3                                 x 1 2 3
 //! ```
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, DENY_OOM, Group, WRITE, key};
 use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event};

@@ -3,8 +3,8 @@
 //! A command that names several lists takes from the first that exists. Commands that wait, and LMPOP, go into the
 //! change log as the resulting LPOP or RPOP.
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
 use crate::core::context::{Context, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};

@@ -1,7 +1,7 @@
 //! WAIT: until replicas have the client's writes.
 
+use crate::blocking::{TimedOut, Wait};
 use crate::core::args::Args;
-use crate::core::blocking::{TimedOut, Wait};
 use crate::core::command::{BLOCKING, Command, Group};
 use crate::core::context::{Context, Flow};
 use engine::host::threads::Server;

@@ -9,8 +9,8 @@
 //! ```
 //! The first of several keys that holds a sorted set counts. The change log gets ZPOPMIN or ZPOPMAX in every case.
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::chunked_reply;
 use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
 use crate::core::context::Context;

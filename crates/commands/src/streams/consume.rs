@@ -4,8 +4,8 @@
 //! The change log gets the changes of the group: an XCLAIM for each delivered entry, for the first time or again, and
 //! the group's position.
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Context;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};

@@ -1,7 +1,7 @@
 //! XREAD: entries of several streams after given ids, waiting for them if there are none.
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::command::{BLOCKING, Command, Group, READONLY, keyword};
 use crate::core::context::Context;
 use crate::core::instrument;

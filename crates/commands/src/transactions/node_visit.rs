@@ -9,8 +9,8 @@
 //! The whole reply of a transaction or a script waits, once it has ended and released its locks. Orders from the link
 //! to the primary and from a file's replay are carried out by their own threads.
 
+use crate::blocking::Wait;
 use crate::core::args::Args;
-use crate::core::blocking::Wait;
 use crate::core::context::{Blocking, Context, Flow};
 use cluster::Millis;
 use cluster::bus::{Bus, NodeView};

@@ -2,7 +2,7 @@
 
 use super::exchange::{PeerAnswers, exchange};
 use super::{Named, Order};
-use crate::core::blocking::{Elsewhere, Permit};
+use crate::blocking::{Elsewhere, Permit};
 use crate::core::context::Context;
 use crate::persistence::write_options::style;
 use engine::clients::waiters::Ticket;

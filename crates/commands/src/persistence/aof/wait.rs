@@ -1,7 +1,7 @@
 //! WAITAOF: waits until the client's writes are durable.
 
+use crate::blocking::{TimedOut, Wait};
 use crate::core::args::Args;
-use crate::core::blocking::{TimedOut, Wait};
 use crate::core::context::{Context, Flow};
 use engine::status::replication_status::{AckedEnd, ReplicaWait};
 use engine::{Engine, Error, Word};

@@ -253,7 +253,7 @@ const SUBCOMMANDS: &[Command] = &[
         syntax: "client-id:int [unblock-type: TIMEOUT | ERROR]",
         summary: "Unblocks a client blocked by a blocking command from a different connection.",
         complexity: "O(log N) where N is the number of client connections",
-        run: crate::core::blocking::unblock,
+        run: crate::blocking::unblock,
         ..SUB
     },
     Command {

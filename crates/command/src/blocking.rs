@@ -315,6 +315,9 @@ impl Elsewhere {
 }
 
 /// Runs CLIENT UNBLOCK: ends a client's wait as its deadline would, or with an error.
+///
+/// # Errors
+/// [`Error::UnblockReason`], or the error of an identifier that is no integer.
 pub fn unblock(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let with_error = match args.len() {
         4 if args.is(3, "timeout") => false,
