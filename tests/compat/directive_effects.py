@@ -5,8 +5,8 @@
 
 An experiment gives a directive two values and looks at what is different then: it must differ, and be the same on the real
 server where that has the directive. ELSEWHERE names the test that shows an effect, whose file must name the directive. Entries
-of the configuration that say `unsupported` have none. OPEN has those that nobody tries yet. A directive of the server that has
-no line, or a line of no directive, is an error; another name of a directive needs no line. Standard library only.
+of the configuration that say `unsupported` have none; WITHOUT has others without an effect, and the reasons. A directive of the
+server that has no line, or a line of no directive, is an error; another name of a directive needs no line. Needs gcc and openssl.
 """
 import argparse
 import os
@@ -16,19 +16,27 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from directive_experiments import EXPERIMENTS, Pair
-from directive_lines import ELSEWHERE, OPEN
+import directive_experiments
+import directive_nodes
+import directive_system
+import directive_tls
+from directive_experiments import Pair
+from directive_lines import ELSEWHERE, WITHOUT
 from unsupported import aliases, unsupported
 from wire import TextClient, free_port
 
+MODULES = (directive_experiments, directive_nodes, directive_system, directive_tls)
+EXPERIMENTS = {name: experiment for module in MODULES for name, experiment in module.EXPERIMENTS.items()}
+# Experiments that wait at the same time.
+AT_ONCE = 12
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 
 
 class Server:
     """A server for as long as a `with` lasts; called, it runs a command."""
 
-    def __init__(self, binary, *options):
-        self.binary, self.options = binary, options
+    def __init__(self, binary, *options, env=None):
+        self.binary, self.options, self.env = binary, options, env
 
     def __enter__(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -45,7 +53,8 @@ class Server:
             self.port = free_port()
         line = [self.binary, "--port", str(self.port), "--save", "", "--dir", self.folder.name, "--enable-debug-command",
                 "yes", "--repl-diskless-sync-delay", "0", *self.options]
-        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env={**os.environ, **self.env} if self.env else None)
         for _ in range(200):
             if self.process.poll() is not None:
                 return False
@@ -79,7 +88,7 @@ class Server:
 
 def missing_lines(server):
     """Returns directives without a line, lines without a directive, and lines that point at no test."""
-    names, told, others = set(server("CONFIG", "GET", "*")[::2]), [*EXPERIMENTS, *ELSEWHERE, *OPEN], aliases()
+    names, told, others = set(server("CONFIG", "GET", "*")[::2]), [*EXPERIMENTS, *ELSEWHERE, *WITHOUT], aliases()
     lines = set(told) | set(unsupported(with_shown=True)) | {others.get(name) for name in told}
     lines |= {other for other, name in others.items() if name in lines}
     found = ["%s has no line" % name for name in sorted(names - lines)]
@@ -95,9 +104,7 @@ def missing_lines(server):
 def observed(binary, shared, name, experiment):
     """Returns the observation for each of the two values, or None if the server does not have the directive."""
     if not isinstance(experiment, Pair):
-        return [experiment.look(binary, Server, name, value) for value in experiment.values]
-    if not shared("CONFIG", "GET", name):
-        return None
+        return [seen_alone(binary, name, experiment, value) for value in experiment.values]
     seen = []
     before = shared("CONFIG", "GET", name)[1]
     for value in experiment.values:
@@ -108,28 +115,42 @@ def observed(binary, shared, name, experiment):
     return seen
 
 
+def seen_alone(binary, name, experiment, value):
+    """Returns the observation for a value that servers are started with, or the error."""
+    try:
+        return experiment.look(binary, Server, name, value)
+    except (OSError, EOFError, SystemExit) as error:
+        return "failed with %s: %r" % (value, error)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--server", required=True)
     p.add_argument("--peer", required=True)
     p.add_argument("--only", default="", help="only directives whose name has this in it")
     args = p.parse_args()
-    wrong = []
-    with Server(args.server) as ours, Server(args.peer) as theirs, ThreadPoolExecutor(2) as pool:
-        wrong += missing_lines(ours)
-        for name, experiment in EXPERIMENTS.items():
-            if args.only not in name:
-                continue
-            waiting = [pool.submit(observed, *who, name, experiment) for who in ((args.server, ours), (args.peer, theirs))]
-            seen, peer = (each.result() for each in waiting)
-            if seen is None or seen[0] == seen[1]:
-                wrong.append("%s: no effect is seen: %r, theirs %r" % (name, seen, peer))
-            elif peer is not None and peer != seen:
-                wrong.append("%s: ours %r, theirs %r" % (name, seen, peer))
+    chosen = {name: experiment for name, experiment in EXPERIMENTS.items() if args.only in name}
+    with Server(args.server) as ours, Server(args.peer) as theirs, ThreadPoolExecutor(AT_ONCE) as pool:
+        wrong = missing_lines(ours)
+        known = set(theirs("CONFIG", "GET", "*")[::2])
+        sides = {name: [(args.server, ours), (args.peer, theirs)][:2 if name in known else 1] for name in chosen}
+        waiting = {name: [pool.submit(observed, *side, name, experiment) for side in sides[name]]
+                   for name, experiment in chosen.items() if not isinstance(experiment, Pair)}
+        # The pairs share a server, and have it one after another.
+        for name, experiment in chosen.items():
+            seen = waiting.get(name) or [pool.submit(observed, *side, name, experiment) for side in sides[name]]
+            wrong += compared(name, *(each.result() for each in seen))
     print("\n".join(wrong))
-    print("directive_effects: %d experiments, %d shown elsewhere, %d tried by nobody, %d wrong" % (
-        len(EXPERIMENTS), len(ELSEWHERE), len(OPEN), len(wrong)))
+    print("directive_effects: %d experiments, %d shown elsewhere, %d without an effect, %d wrong" % (
+        len(EXPERIMENTS), len(ELSEWHERE), len(WITHOUT), len(wrong)))
     return 1 if wrong else 0
+
+
+def compared(name, seen, peer=None):
+    """Returns a line if an experiment saw no effect, or another one than at the real server."""
+    if seen[0] == seen[1]:
+        return ["%s: no effect is seen: %r, theirs %r" % (name, seen, peer)]
+    return ["%s: ours %r, theirs %r" % (name, seen, peer)] if peer is not None and peer != seen else []
 
 
 if __name__ == "__main__":

@@ -42,6 +42,16 @@ class Replica:
             return self.look_at(primary, replica)
 
 
+@dataclasses.dataclass
+class Scene:
+    """A function of a starter of servers and of the directive's option, which starts the servers that it looks at."""
+    values: tuple
+    look_at: Callable[[Any, tuple], Any]
+
+    def look(self, binary, server, name, value):
+        return self.look_at(lambda *options, env=None: server(binary, *options, env=env), ("--" + name, value))
+
+
 def until(condition, patience=PATIENCE):
     """Waits until the value is true; returns it."""
     end = time.monotonic() + patience
@@ -245,7 +255,61 @@ def lag_matters(server):
     return reply
 
 
+def rehashes(server):
+    """A look: whether the table of keys that is being resized is moved on without a client."""
+    server("DEBUG", "POPULATE", "50000")
+    batch = server.another()
+    for number in range(0, 200_000, 500):
+        batch.socket.sendall(b"".join(b"SET n%d v\r\n" % each for each in range(number, number + 500)) + b"INFO memory\r\n")
+        info = [batch.read() for _ in range(501)][-1]
+        if "hashtable_rehashing:0" not in info:
+            break
+    moved = until(lambda: server.info("mem_overhead_db_hashtable_rehashing") == "0", BRIEFLY)
+    server("FLUSHALL")
+    return moved
+
+
+def quiet(server):
+    """Waits until nothing is freed in the background: nothing is evicted until then."""
+    until(lambda: server.info("lazyfree_pending_objects") == "0")
+    until_quiet(lambda: server.info("lazyfreed_objects"))
+
+
+def evicted_at_once(server):
+    """A look: whether one command above the limit evicts until there is room."""
+    quiet(server)
+    server("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+    server("DEBUG", "POPULATE", "200000", "key", "100")
+    batch = server.another()
+    batch.socket.sendall(b"CONFIG SET maxmemory %d\r\nSET k v\r\nINFO stats\r\n" % (int(server.info("used_memory")) * 2 // 3))
+    info = [batch.read() for _ in range(3)][-1]
+    server("CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
+    server("CONFIG", "RESETSTAT")
+    return int(info.split("evicted_keys:")[1].split("\r\n")[0]) > 20_000
+
+
+def evicts_young_keys(server):
+    """A look: whether many of the keys that are evicted were read a moment ago, while others were not for hours."""
+    quiet(server)
+    server("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    server("SET", "k", "v" * 2000)
+    value = server("DUMP", "k").encode("latin-1")
+    for each in range(1000):
+        server("RESTORE", "old%d" % each, "0", value, "IDLETIME", "10000")
+        server("RESTORE", "young%d" % each, "0", value, "IDLETIME", "0")
+    server("CONFIG", "SET", "maxmemory", str(int(server.info("used_memory")) - 400_000))
+    until(lambda: server("SET", "k", "v") == "+OK" and number(server("DBSIZE")) < 1950)
+    until_quiet(lambda: server("DBSIZE"))
+    young = sum(server("EXISTS", "young%d" % each) == ":0" for each in range(1000))
+    gone = 2001 - number(server("DBSIZE"))
+    server("CONFIG", "SET", "maxmemory", "0", "maxmemory-policy", "noeviction")
+    return gone > 20, young > gone // 5
+
+
 EXPERIMENTS = {
+    "activerehashing": Pair(("no", "yes"), rehashes),
+    "maxmemory-eviction-tenacity": Pair(("0", "100"), evicted_at_once),
+    "maxmemory-samples": Pair(("1", "64"), evicts_young_keys),
     "hash-max-listpack-entries": Pair(("2", "100"), kind(*HASH)),
     "hash-max-ziplist-entries": Pair(("2", "100"), kind(*HASH)),
     "hash-max-listpack-value": Pair(("10", "100"), kind(*HASH_LONG)),

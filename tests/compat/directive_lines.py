@@ -1,7 +1,6 @@
 """The tests that show the effects of directives without an experiment in directive_effects.py.
 
-`ELSEWHERE`: {directive: the test}; `OPEN`: {directive: the observation of a future experiment}. The latter are not tried yet,
-and the table only shrinks.
+`ELSEWHERE`: {directive: the test}; `WITHOUT`: {directive: the reason for which it has no effect here}.
 Directives whose entry says that they are unsupported have no effect, and need no line.
 """
 
@@ -121,35 +120,6 @@ BY_TEST = {
 }
 ELSEWHERE = {name: test for test, names in BY_TEST.items() for name in names.split()}
 
-OPEN = {
-    "cluster-announce-human-nodename": "the name of a node in the log of another one",
-    "activerehashing": "a look at tables that shrink while nobody comes",
-    "admin-ready-max-lag": "a replica whose primary stands still, asked for /ready",
-    "aof-rewrite-incremental-fsync": "a count of syncs while a large log is rewritten",
-    "cluster-announce-client-tls-port": "a client with TLS that asks for CLUSTER SLOTS",
-    "cluster-announce-tls-port": "a client with TLS that asks for CLUSTER SLOTS",
-    "cluster-blacklist-ttl": "CLUSTER FORGET among three nodes, and the time until the node is back",
-    "cluster-link-sendbuf-limit": "a node that stands still while others publish",
-    "cluster-manual-failover-timeout": "CLUSTER FAILOVER of a primary that stands still",
-    "cluster-migration-barrier": "four nodes, one of which loses its only replica",
-    "cluster-replica-validity-factor": "a replica that was cut off for long before its primary ends",
-    "cluster-slot-migration-log-max-len": "CLUSTER GETSLOTMIGRATIONS after more than so many",
-    "lfu-decay-time": "OBJECT FREQ after minutes",
-    "max-new-connections-per-cycle": "connections that are accepted while others wait for a reply",
-    "max-new-tls-connections-per-cycle": "the same with TLS",
-    "maxmemory-eviction-tenacity": "the latency of writes at the limit",
-    "maxmemory-samples": "the age of keys that were evicted",
-    "no-appendfsync-on-rewrite": "syncs while a log is rewritten on a slow disk",
-    "rdb-save-incremental-fsync": "a count of syncs while a large file is saved",
-    "repl-disable-tcp-nodelay": "the options of the socket of a replica",
-    "repl-mptcp": "the protocol of the socket of a link, where the kernel has MPTCP",
-    "replica-ignore-disk-write-errors": "a replica on a disk that fails",
-    "replica-ignore-maxmemory": "a replica beyond its limit",
-    "slot-migration-max-failover-repl-bytes": "the moment at which slots change hands under load",
-    "tls-ca-cert-dir": "a client whose authority lies in a folder",
-    "tls-client-key-file": "a link between servers that ask for certificates",
-    "tls-dh-params-file": "nothing: no cipher with such parameters is there",
-    "tls-prefer-server-ciphers": "the cipher of a connection that offers two",
-    "tls-session-cache-size": "how many sessions are resumed",
-    "tls-session-cache-timeout": "a session that is resumed after so long",
+WITHOUT = {
+    "tls-dh-params-file": "no cipher with such parameters is there: the file is checked, and a line of the log says it",
 }

@@ -14,7 +14,7 @@ use crate::packet::{MessageBatch, MessageType};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes that may wait on a link before the driver has to retain messages.
+/// Bytes that may wait on a link before the driver has to retain messages, unless a directive has another limit.
 const LINK_FULL: u64 = 1 << 20;
 
 /// A node that receives messages.
@@ -95,7 +95,16 @@ impl Bus {
         let Some(queued) = self.link_of(node).map(|link| link.queued) else { return false };
         match is_given_up(node) {
             true => queued > 0 && queued + more as u64 > LINK_FULL,
-            false => queued > LINK_FULL,
+            false => queued > self.link_bound(),
+        }
+    }
+
+    /// Returns the bytes that may wait on the link to a working node: as many as `cluster-link-sendbuf-limit` allows,
+    /// because that closes the link of a node that takes nothing, and frees its publishers.
+    fn link_bound(&self) -> u64 {
+        match self.settings.link_sendbuf_limit {
+            0 => LINK_FULL,
+            limit => limit,
         }
     }
 
@@ -175,6 +184,18 @@ mod tests {
         bus.tick(2);
         assert_eq!((bus.links.get(link).is_some(), bus.counters.links_over_limit), (false, 1));
         assert!(bus.takes_messages());
+    }
+
+    #[test]
+    fn a_larger_limit_closes_a_link_before_it_holds_publishers_back() {
+        let (mut bus, _, link) = linked();
+        bus.settings.link_sendbuf_limit = 2 * LINK_FULL;
+        bus.publish(&batch(LINK_FULL as usize));
+        bus.tick(2);
+        assert!(bus.takes_messages() && bus.links.get(link).is_some());
+        bus.publish(&batch(LINK_FULL as usize));
+        bus.tick(3);
+        assert_eq!((bus.links.get(link).is_some(), bus.counters.links_over_limit), (false, 1));
     }
 
     #[test]
