@@ -188,6 +188,11 @@ impl AcknowledgingPrimary {
         self.gate != Gate::Unconfirmed
     }
 
+    /// Returns whether another primary has handed its lead over to this server: no server has more data.
+    pub fn is_handed_over(&self) -> bool {
+        self.hand_over.is_some()
+    }
+
     /// Returns whether a member may know the server's term.
     pub fn is_heard_of(&self) -> bool {
         self.is_heard_of
@@ -353,7 +358,6 @@ impl AcknowledgingPrimary {
     /// confirmed by the old one alone: as many members as are needed there prevent that. Members of the set with which
     /// the server gave up its own lead prevent it likewise. A server that begins with the set of a hand-over has let no
     /// primary acknowledge by it: the predecessor's acknowledgement is enough.
-    /// acknowledge by it: the predecessor's acknowledgement is enough.
     fn is_sure(&self, term_at: u64) -> bool {
         let is_heard = |id: &MemberId| !self.gone.contains(id) && self.applied(*id) >= term_at;
         let by = self.predecessor();

@@ -116,9 +116,11 @@ impl Membership {
         set.has(self.id) || self.heir_of.iter().any(|id| set.has(*id))
     }
 
-    /// Returns whether the server is a member, or there are no members: only such a server is to be promoted.
+    /// Returns whether the server is a member, or there are no members: only such a server is to be promoted. A server
+    /// that gave up its lead has all acknowledged writes, until it meets a later leader.
     pub fn is_in_sync(&self) -> bool {
-        self.term == Term::NONE || self.set.as_ref().is_some_and(|set| self.is_member_of(set))
+        let is_former_leader = |set: &InSyncSet| self.gave_up && set.term == self.term;
+        self.term == Term::NONE || self.set.as_ref().is_some_and(|set| self.is_member_of(set) || is_former_leader(set))
     }
 }
 
@@ -319,6 +321,15 @@ mod tests {
             end(&mut member);
             assert!(!member.gave_up);
         }
+    }
+
+    #[test]
+    fn a_server_that_gave_up_its_lead_is_in_sync_until_it_meets_a_later_leader() {
+        let last = set(2, 1, &[7]);
+        let mut member = Membership { term: last.term, set: Some(last), gave_up: true, ..Membership::new(id(1)) };
+        assert!(member.is_in_sync(), "no other server has led since");
+        member.meet(Some(set(3, 7, &[1]).term)).unwrap();
+        assert!(!member.is_in_sync());
     }
 
     #[test]

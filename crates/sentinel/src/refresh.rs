@@ -17,6 +17,11 @@ impl Sentinel {
         self.note_replication(id, &report);
         self.instances[id].info_refresh = self.now;
         self.note_role(id, report.role);
+        if self.instances[id].kind == Kind::Primary
+            && self.instances[id].reported.acknowledges == Some(Acknowledging::Open)
+        {
+            self.instances.group_mut(id).led_in_vain.clear();
+        }
         if self.tilt.since.is_some() || self.instances[id].kind != Kind::Replica {
             return;
         }
@@ -76,6 +81,7 @@ impl Sentinel {
         reported.primary_link_up = report.primary_link_up.unwrap_or(reported.primary_link_up);
         reported.priority = report.priority.unwrap_or(reported.priority);
         reported.offset = report.offset.unwrap_or(reported.offset);
+        reported.claimed_offset = report.claimed_offset;
         reported.announced = report.announced.unwrap_or(reported.announced);
         let own_failover = match report.failing_over {
             Some(true) => OwnFailover::Busy,
@@ -86,6 +92,10 @@ impl Sentinel {
             (reported.acknowledges, reported.acknowledges_since) = (report.acknowledges, now);
         }
         reported.was_started_as_primary = report.was_promoted == Some(false);
+        let is_unconfirmed = report.acknowledges == Some(Acknowledging::Unconfirmed);
+        reported.leads = report.role == Some(Role::Primary)
+            && report.was_promoted == Some(true)
+            && (report.is_handed_over || !is_unconfirmed);
         if own_failover != reported.own_failover {
             reported.own_failover = own_failover;
             reported.own_failover_since = now;

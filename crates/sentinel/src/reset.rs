@@ -1,7 +1,7 @@
 //! Forgets the state of a primary, of Sentinels that moved, and of primaries that are not watched any more.
 
 use crate::model::effect::Level;
-use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, Role};
+use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Kind, Role};
 use crate::model::instance_address::Address;
 use crate::sentinel::Sentinel;
 
@@ -48,9 +48,16 @@ impl Sentinel {
             return false;
         };
         let replicas = self.instances.group(primary).replicas.iter().map(|&id| &self.instances[id].address);
-        let old = std::iter::once(&self.instances[primary].address);
+        let old = &self.instances[primary];
+        let led_in_vain = (old.reported.acknowledges == Some(Acknowledging::Unconfirmed)).then(|| old.address.clone());
+        let old = std::iter::once(&old.address);
         let replicas: Vec<Address> = replicas.chain(old).filter(|address| !address.is_same(&new)).cloned().collect();
         self.reset(primary, false);
+        if let Some(old) = led_in_vain {
+            let list = &mut self.instances.group_mut(primary).led_in_vain;
+            list.retain(|address| !address.is_same(&old));
+            list.push(old);
+        }
         let instance = &mut self.instances[primary];
         instance.address = new;
         instance.s_down_since = 0;

@@ -69,6 +69,8 @@ pub struct Acknowledgement {
     state: Mutex<&'static str>,
     /// Whether the server was promoted since it started.
     was_promoted: AtomicBool,
+    /// Whether another primary has handed its lead over to this server.
+    is_handed_over: AtomicBool,
     /// Whether the last save is made: nothing is applied, asked or acknowledged any more.
     is_ending: AtomicBool,
     /// The place of the history at which the last snapshot for the disk was begun.
@@ -104,6 +106,7 @@ impl Acknowledgement {
             membership: Mutex::new(Membership::new(id)),
             state: Mutex::new("off"),
             was_promoted: AtomicBool::new(false),
+            is_handed_over: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             saved_at: Mutex::new(None),
             log_end: Mutex::new(None),
@@ -199,6 +202,16 @@ impl Acknowledgement {
     /// Records that the server is promoted.
     pub fn set_promoted(&self) {
         self.was_promoted.store(true, Relaxed);
+    }
+
+    /// Whether another primary has handed its lead over to this server, which leads since.
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over.load(Relaxed)
+    }
+
+    /// Sets whether another primary has handed its lead over to this server.
+    pub fn set_handed_over(&self, is_handed_over: bool) {
+        self.is_handed_over.store(is_handed_over, Relaxed);
     }
 
     /// Whether the last save is made.

@@ -136,6 +136,29 @@ fn a_server_that_is_killed_while_a_role_is_handed_over_stops_service_for_a_bound
 }
 
 #[test]
+fn a_server_that_was_handed_a_role_replaces_a_third_one_that_was_promoted_in_its_place() {
+    for seed in seeds(120) {
+        let mut world = World::new(seed, 3, 1, false, Planted::Nothing);
+        (world.chains, world.continues) = (true, true);
+        world.run(3000);
+        let (from, to) = world.hand_over(60_000).expect("a primary with replicas");
+        world.run(seed % 100);
+        world.servers[from].up = false;
+        world.run(400);
+        world.heal(3 - from - to);
+        world.run(4000);
+        // A Sentinel replaces a primary that acknowledges nothing.
+        if world.acknowledging().is_empty() {
+            let best = world.fail_over().unwrap_or_else(|| panic!("seed {seed}: no replica is in sync"));
+            world.heal(best);
+            world.run(4000);
+        }
+        assert_eq!(world.acknowledging().len(), 1, "seed {seed}: {from} to {to}");
+        assert!(is_sound(&world), "seed {seed}");
+    }
+}
+
+#[test]
 fn planted_defects_are_found() {
     // Most seeds find most defects; others are rare, so the search begins near a seed that finds them.
     for (planted, first) in [

@@ -23,6 +23,10 @@ pub struct InfoReport {
     pub(crate) acknowledges: Option<Acknowledging>,
     /// Whether it was promoted since it started; servers without acknowledged writes omit it.
     pub(crate) was_promoted: Option<bool>,
+    /// Whether another primary has handed its lead over to it.
+    pub(crate) is_handed_over: bool,
+    /// Part of its data that may hold acknowledged writes; servers without acknowledged writes omit it.
+    pub(crate) claimed_offset: Option<u64>,
 }
 
 /// Characters of a run id.
@@ -48,6 +52,8 @@ impl InfoReport {
             "role" if value.starts_with("slave") => self.role = Some(Role::Replica),
             "in_sync_state" => self.acknowledges = Some(Acknowledging::of(value)),
             "in_sync_promoted" => self.was_promoted = Some(leading_number(value) != 0),
+            "in_sync_handed_over" => self.is_handed_over = leading_number(value) != 0,
+            "in_sync_offset" => self.claimed_offset = Some(leading_number(value).cast_unsigned()),
             "master_failover_state" => self.failing_over = Some(!value.starts_with("no-failover")),
             _ if is_replica_line(name) => self.replicas.extend(replica(value)),
             _ if self.role == Some(Role::Replica) => self.replica_field(name, value),
@@ -137,6 +143,8 @@ mod tests {
         assert_eq!(read, [unsure, alone, Some(member), Some(open), other, other, other]);
         assert_eq!(InfoReport::parse(b"in_sync_promoted:1\r\n").was_promoted, Some(true));
         assert_eq!(InfoReport::parse(b"role:master\r\n").acknowledges, None);
+        let leader = InfoReport::parse(b"role:master\r\nin_sync_offset:7\r\nin_sync_handed_over:1\r\n");
+        assert!(leader.is_handed_over && leader.claimed_offset == Some(7));
     }
 
     #[test]

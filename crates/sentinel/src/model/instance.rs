@@ -132,6 +132,8 @@ pub(crate) struct Reported {
     pub priority: i64,
     pub announced: bool,
     pub offset: u64,
+    /// Part of its data that may hold acknowledged writes; None: it reports none.
+    pub claimed_offset: Option<u64>,
     pub own_failover: OwnFailover,
     pub own_failover_since: Millis,
     /// Its part in acknowledged writes; None: it has none.
@@ -140,9 +142,18 @@ pub(crate) struct Reported {
     pub acknowledges_since: Millis,
     /// Whether it has led since it started, and was not promoted.
     pub was_started_as_primary: bool,
+    /// Whether it has led since it was promoted, and is sure to have all acknowledged writes, or had its lead from a
+    /// primary that was.
+    pub leads: bool,
 }
 
 impl Reported {
+    /// Returns whether it is a primary that is sure to have all acknowledged writes.
+    pub fn is_confirmed(&self) -> bool {
+        let is_primary = self.role == Some(Role::Primary);
+        is_primary && self.acknowledges.is_some_and(|state| state != Acknowledging::Unconfirmed)
+    }
+
     /// Returns whether it leads since it started, and may lack acknowledged writes: promoted it would serve no client.
     pub fn may_lack_writes(&self) -> bool {
         self.was_started_as_primary && self.acknowledges == Some(Acknowledging::Unconfirmed)
@@ -207,6 +218,9 @@ pub(crate) struct Group {
     /// Commands that its servers have under other names: old, new.
     pub renamed: Vec<(Vec<u8>, Vec<u8>)>,
     pub failover: Failover,
+    /// Addresses of servers that led without acknowledging until they were replaced, the last one at the end. A server
+    /// that acknowledges ends the list.
+    pub led_in_vain: Vec<Address>,
 }
 
 /// An instance.
@@ -262,11 +276,13 @@ impl Reported {
             priority: 100,
             announced: true,
             offset: 0,
+            claimed_offset: None,
             own_failover: OwnFailover::Unsupported,
             own_failover_since: now,
             acknowledges: None,
             acknowledges_since: now,
             was_started_as_primary: false,
+            leads: false,
         }
     }
 }
@@ -296,6 +312,7 @@ impl Group {
                 delay_logged: 0,
                 promoted: None,
             },
+            led_in_vain: Vec::new(),
         }
     }
 }

@@ -124,6 +124,40 @@ fn a_server_that_has_forgotten_what_was_acknowledged_is_not_promoted() {
 }
 
 #[test]
+fn a_server_that_a_lead_was_handed_to_is_not_replaced_when_its_predecessor_dies() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        let new = world.best_replica_of(old);
+        world.hand_over(old, new);
+        world.run(world.some_time() % 200);
+        world.crash_server(old);
+        world.run(DOWN_AFTER + 5 * SECOND);
+        assert_eq!(world.agreed_primary(), new, "seed {seed}: a server that lacks its data leads");
+        world.run(10 * SECOND);
+        assert_eq!((world.agreed_primary(), world.failovers()), (new, 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn each_replica_is_tried_until_one_acknowledges() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 4);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        let others: Vec<usize> = (0..4).filter(|server| *server != old).collect();
+        world.crash_server(old);
+        others[..2].iter().for_each(|&server| world.take_from(server));
+        world.run(3 * (DOWN_AFTER + 5 * SECOND));
+        assert_eq!(world.agreed_primary(), others[2], "seed {seed}");
+        assert!(world.failovers() >= 3, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_minority_fails_nothing_over() {
     for seed in seeds() {
         let mut world = World::new(seed, 5, 3);

@@ -18,6 +18,8 @@ pub struct Server {
     pub has_forgotten: bool,
     /// The server was restarted, follows, and does not have all acknowledged writes yet.
     pub is_out_of_sync: bool,
+    /// The server lacks acknowledged writes of a primary that another one handed its lead to, or does not know of.
+    pub lacks_writes: bool,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
     queued: BTreeMap<u64, Vec<Vec<String>>>,
@@ -36,6 +38,7 @@ impl Server {
             acknowledges: false,
             has_forgotten: false,
             is_out_of_sync: false,
+            lacks_writes: false,
             was_promoted: false,
             subscribed: BTreeSet::new(),
             queued: BTreeMap::new(),
@@ -50,6 +53,12 @@ impl Server {
         self.is_out_of_sync = self.acknowledges && self.primary.is_some();
         self.subscribed.clear();
         self.queued.clear();
+    }
+
+    /// Makes the server lead or follow by a FAILOVER.
+    pub fn hand_over(&mut self, primary: Option<(String, i64)>) {
+        (self.was_promoted, self.link_up) = (primary.is_none(), false);
+        self.primary = primary;
     }
 
     pub fn closed(&mut self, connection: u64) {
@@ -104,8 +113,8 @@ impl Server {
             (_, Err(_)) => None,
         };
         self.link_up = false;
-        self.has_forgotten = false;
         self.was_promoted = self.primary.is_none();
+        self.has_forgotten = self.was_promoted && self.lacks_writes;
     }
 
     fn info(&self, replicas: &str) -> String {

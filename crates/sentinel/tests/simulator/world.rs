@@ -356,10 +356,11 @@ impl World {
             let link_up = primary.is_some();
             self.servers[replica].link_up = link_up;
             if let Some(primary) = primary {
-                let offset = self.servers[primary].offset;
+                let (offset, leads) = (self.servers[primary].offset, self.servers[primary].primary.is_none());
                 let server = &mut self.servers[replica];
                 // Some servers lag behind.
                 server.offset = server.offset.max(offset.saturating_sub(server.number as u64));
+                server.lacks_writes &= !leads;
             }
         }
         self.servers.iter_mut().filter(|server| server.up && server.primary.is_none()).for_each(|s| s.offset += 1);
@@ -475,6 +476,20 @@ impl World {
     /// Lets an operator order a Sentinel to replace the primary. Returns whether it begins to.
     pub fn order_failover(&mut self, node: Node) -> bool {
         self.ask(node, &[b"failover", b"group"]) == Value::Simple(b"OK".to_vec())
+    }
+
+    /// Makes the primary hand its lead over to a replica. The other replicas do not know of it.
+    pub fn hand_over(&mut self, from: usize, to: usize) {
+        self.history.push(format!("{} server {from} hands over to {to}", self.now - START));
+        self.servers[from].hand_over(Some((ip(self.members.len() + to), i64::from(SERVER_PORT))));
+        self.servers[to].hand_over(None);
+        let others = (0..self.servers.len()).filter(|other| *other != from && *other != to);
+        others.for_each(|other| self.servers[other].lacks_writes = true);
+    }
+
+    /// Makes a replica lack acknowledged writes, although Sentinels prefer it.
+    pub fn take_from(&mut self, server: usize) {
+        (self.servers[server].lacks_writes, self.servers[server].priority) = (true, 10);
     }
 
     fn jump(&mut self, node: Node) {

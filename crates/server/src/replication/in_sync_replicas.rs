@@ -258,6 +258,7 @@ impl PrimaryThread {
     fn remember(&mut self) {
         let Some(primary) = &self.acknowledging.primary else { return };
         let status = self.shared.engine.replication();
+        status.acknowledgement.set_handed_over(primary.is_handed_over());
         let told = (primary.set().term, primary.set().epoch, primary.gate(), primary.is_heard_of());
         if self.acknowledging.told == Some(told) {
             return;

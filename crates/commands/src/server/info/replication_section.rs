@@ -67,10 +67,14 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
         text.field("in_sync_needed", set.quorum.needed);
         text.field("in_sync_members", members.join(","));
     }
+    // Words of a term in which the server leads in vain do not count.
+    let offset = status.data_offset();
+    text.field("in_sync_offset", known.claim.map_or(offset, |claim| claim.offset.min(offset)));
     if status.is_replica() {
         return;
     }
     text.field("in_sync_promoted", i32::from(status.acknowledgement.was_promoted()));
+    text.field("in_sync_handed_over", i32::from(status.acknowledgement.is_handed_over()));
     let now = source.engine.host().nanos().0 / 1_000_000;
     for (index, missing) in status.acknowledgement.missing().iter().enumerate() {
         let MissingMember { id, address, since } = missing;
