@@ -13,6 +13,7 @@
 
 pub mod bus;
 pub mod conf;
+pub mod data_history;
 pub mod link_id;
 pub mod migration;
 pub mod node;

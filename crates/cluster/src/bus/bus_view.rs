@@ -66,7 +66,7 @@ impl Bus {
 
     /// Returns the contents of `nodes.conf`.
     pub fn conf(&self) -> Vec<u8> {
-        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch, self.is_unsynchronized).into_bytes()
+        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch, self.files_history).into_bytes()
     }
 
     /// Returns the map by which commands are routed.

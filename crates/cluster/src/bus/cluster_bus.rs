@@ -11,6 +11,7 @@ use super::model::transports::Transports;
 use super::standstill::UnsaidTakeover;
 use crate::Millis;
 use crate::conf::{self, ConfError};
+use crate::data_history::DataHistory;
 use crate::migration::Migrations;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
@@ -63,9 +64,10 @@ pub struct Bus {
     pub(super) removals: usize,
     /// Orders to follow a primary that are not reported as done.
     pub(super) follows: usize,
-    /// Whether this node follows a primary of another history than its own, and has not been synchronized since. Its
-    /// files may be of the other history: the node's own file records that, too.
-    pub(super) is_unsynchronized: bool,
+    /// History of the data, while this node follows a primary.
+    pub(super) history: DataHistory,
+    /// History of the data in the node's files, which are older than the data. The node's own file records that.
+    pub(super) files_history: DataHistory,
     /// Number of synchronizations before this node followed its primary.
     pub(super) synchronizations: u64,
     /// Whether keys were found that may be about to be removed.
@@ -117,7 +119,7 @@ impl Bus {
         let mut bus = Bus::with_nodes(conf.nodes, settings, random, now);
         bus.current_epoch = conf.current_epoch;
         bus.last_vote_epoch = conf.last_vote_epoch;
-        bus.is_unsynchronized = conf.is_unsynchronized;
+        (bus.history, bus.files_history) = (conf.history, conf.history);
         bus.heard_before_start = conf.last_heard;
         bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
         bus.start(address);
@@ -148,7 +150,8 @@ impl Bus {
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,
-            is_unsynchronized: false,
+            history: DataHistory::default(),
+            files_history: DataHistory::default(),
             synchronizations: 0,
             looks_again: false,
             settings,
@@ -207,9 +210,12 @@ impl Bus {
         }
         if self.follows > 0 {
             self.synchronizations = facts.synchronizations;
-        } else if self.is_unsynchronized && (facts.is_linked || facts.synchronizations > self.synchronizations) {
+        } else if facts.is_linked || facts.synchronizations > self.synchronizations {
             // The link may have come up and gone since the last facts.
-            self.is_unsynchronized = false;
+            self.history = DataHistory::Primary;
+        }
+        if self.files_history > self.history && !facts.is_unsaved {
+            self.files_history = self.history;
             self.todo.save(false);
         }
         if self.todo.waits_for_offset() {

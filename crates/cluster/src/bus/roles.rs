@@ -4,6 +4,7 @@ use super::cluster_bus::Bus;
 use super::coming_slots::ComingSlots;
 use super::model::bus_effect::{Effect, Level};
 use super::model::takeover_state::ManualFailover;
+use crate::data_history::DataHistory;
 use crate::node::Flags;
 use crate::node_id::NodeId;
 
@@ -27,7 +28,7 @@ impl Bus {
         }
         if is_myself {
             self.coming = ComingSlots::default();
-            self.is_unsynchronized = false;
+            (self.history, self.files_history) = (DataHistory::Primary, DataHistory::Primary);
             self.removals += 1;
             self.effects.push(Effect::Lead);
             self.todo.leads();
@@ -47,6 +48,13 @@ impl Bus {
         if myself == primary {
             return;
         }
+        let history = match (needs_full_sync, self.nodes.myself().is_primary()) {
+            (true, _) => DataHistory::Other,
+            (false, true) => DataHistory::Own,
+            (false, false) => DataHistory::Primary,
+        };
+        self.history = self.history.max(history);
+        self.files_history = self.files_history.max(history);
         let flags = &mut self.nodes.myself_mut().flags;
         flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
         flags.set(Flags::REPLICA, true);
@@ -57,7 +65,6 @@ impl Bus {
         self.nodes.set_primary(myself, Some(primary));
         self.coming = ComingSlots::default();
         self.update_shard_id(myself, shard_id);
-        self.is_unsynchronized |= needs_full_sync;
         self.synchronizations = self.facts.synchronizations;
         self.follow(primary, needs_full_sync);
         self.drop_channels_of_others();
@@ -146,6 +153,7 @@ mod tests {
     use crate::bus::cluster_bus::Bus;
     use crate::bus::model::bus_settings::Facts;
     use crate::bus::test_bus::{add_primary, bus};
+    use crate::slot_set::SlotSet;
 
     /// The replica's files hold the data of its former primary.
     #[test]
@@ -179,5 +187,59 @@ mod tests {
         synchronized.followed();
         synchronized.set_facts(facts(false), 4);
         assert!(synchronized.has_history(), "it was synchronized with this primary");
+    }
+
+    fn linked() -> Facts {
+        Facts { is_following: true, is_linked: true, synchronizations: 1, has_history: true, ..Facts::default() }
+    }
+
+    fn load_again(bus: &Bus, facts: Facts) -> Bus {
+        let random = fastrand::Rng::with_seed(1);
+        let mut again = Bus::load(&bus.conf(), bus.announced.clone(), bus.settings.clone(), random, 1).expect("a file");
+        again.followed();
+        again.set_facts(facts, 2);
+        again
+    }
+
+    /// A snapshot that was read from the link is in no file before the next save.
+    #[test]
+    fn files_are_of_the_former_history_until_the_data_is_saved() {
+        let mut bus = bus();
+        let primary = add_primary(&mut bus);
+        bus.become_replica_of(primary, true, true);
+        bus.settle();
+        bus.followed();
+        bus.set_facts(Facts { is_unsaved: true, ..linked() }, 2);
+        assert!(bus.has_history(), "its data is the primary's");
+        let unlinked = Facts { is_linked: false, synchronizations: 0, ..linked() };
+        assert!(!load_again(&bus, unlinked).has_history(), "its files are not");
+        bus.take_effects();
+        bus.set_facts(linked(), 3);
+        bus.settle();
+        assert!(bus.take_effects().iter().any(|effect| matches!(effect, Effect::Save { .. })));
+        assert!(load_again(&bus, unlinked).has_history(), "it was saved");
+    }
+
+    /// Its own writes may be no part of the history of the replica that has replaced it.
+    #[test]
+    fn a_former_primary_stands_when_its_successor_has_synchronized_it() {
+        let mut bus = bus();
+        bus.add_slots(&[(7, 7)], 1).expect("free");
+        let successor = add_primary(&mut bus);
+        let shard = bus.nodes.myself().shard_id;
+        bus.nodes.get_mut(&successor).expect("there").shard_id = shard;
+        bus.take_claim(successor, 9, &SlotSet::of([7..=7]));
+        bus.settle();
+        bus.followed();
+        assert!(bus.nodes.myself().is_replica());
+        let unlinked = Facts { is_linked: false, synchronizations: 0, ..linked() };
+        bus.set_facts(unlinked, 2);
+        assert!(!bus.has_history());
+        bus.set_facts(Facts { is_in_sync: true, ..unlinked }, 3);
+        assert!(bus.has_history(), "all acknowledged writes are here");
+        assert!(!load_again(&bus, unlinked).has_history());
+        bus.set_facts(linked(), 4);
+        assert!(bus.has_history());
+        assert!(load_again(&bus, unlinked).has_history());
     }
 }

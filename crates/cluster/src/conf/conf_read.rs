@@ -2,6 +2,7 @@
 //! view of its cluster is worse than one that does not start.
 
 use super::conf_write::FLAG_NAMES;
+use crate::data_history::DataHistory;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
@@ -18,8 +19,8 @@ pub struct Conf {
     pub current_epoch: u64,
     /// Epoch of this node's last vote.
     pub last_vote_epoch: u64,
-    /// Whether this node, a replica, has no data of its primary, whatever its own files hold.
-    pub is_unsynchronized: bool,
+    /// History of the data in this node's own files.
+    pub history: DataHistory,
     /// Time of another node's last answer.
     pub last_heard: Millis,
 }
@@ -79,11 +80,11 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     let greatest = nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0);
     let last_heard = reader.last_heard;
     let [current_epoch, last_vote_epoch, unsynchronized] = said;
-    let is_unsynchronized = unsynchronized != 0;
-    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, is_unsynchronized, last_heard })
+    let history = DataHistory::of_number(unsynchronized);
+    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, history, last_heard })
 }
 
-/// Current epoch, epoch of the last vote, and whether the node is not synchronized.
+/// Current epoch, epoch of the last vote, and the number of the data's history.
 type Vars = [u64; 3];
 
 fn vars(words: &[&str], said: &mut Vars) -> Parsed<()> {
@@ -335,7 +336,7 @@ mod tests {
         let conf = parsed(&text).expect("well formed");
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
-        let written = write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.is_unsynchronized);
+        let written = write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.history);
         let mut again: Vec<&str> = written.lines().collect();
         again.sort_unstable();
         assert_eq!(again, lines);

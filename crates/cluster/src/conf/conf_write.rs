@@ -1,5 +1,6 @@
 //! Lines that describe nodes.
 
+use crate::data_history::DataHistory;
 use crate::node::{Flags, Node};
 use crate::node_table::NodeTable;
 use std::fmt::Write;
@@ -31,14 +32,17 @@ pub(super) const FLAG_NAMES: [(u16, &str); 8] = [
 ];
 
 /// Returns the whole file. Real servers ignore an unknown variable.
-pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, is_unsynchronized: bool) -> String {
+pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, history: DataHistory) -> String {
     let mut text = String::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
         node_line(&mut text, nodes, node, LineFor::File);
         text.push('\n');
     }
-    let unsynchronized = if is_unsynchronized { " unsynchronized 1" } else { "" };
-    let _ = writeln!(text, "vars currentEpoch {current_epoch} lastVoteEpoch {last_vote_epoch}{unsynchronized}");
+    let _ = write!(text, "vars currentEpoch {current_epoch} lastVoteEpoch {last_vote_epoch}");
+    if history != DataHistory::Primary {
+        let _ = write!(text, " unsynchronized {}", history.number());
+    }
+    text.push('\n');
     text
 }
 

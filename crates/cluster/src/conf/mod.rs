@@ -3,7 +3,7 @@
 //! ```text
 //! <id> <ip>:<port>@<bus port>,<hostname>[,<name>=<value>]* <flags> <primary or -> <ping sent> <pong received>
 //!     <config epoch> <link> [<slot> | <slot>-<slot> | [<slot>->-<id>] | [<slot>-<-<id>]]*
-//! vars currentEpoch <epoch> lastVoteEpoch <epoch> [unsynchronized 1]
+//! vars currentEpoch <epoch> lastVoteEpoch <epoch> [unsynchronized <1 or 2>]
 //! ```
 //!
 //! CLUSTER NODES returns the same lines, as clients see them.

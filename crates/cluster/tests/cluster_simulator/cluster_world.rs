@@ -42,6 +42,8 @@ pub enum Flaw {
     ServesWhenStoodStill,
     /// A replica stands for election, whether or not it was ever synchronized with its primary.
     HasNoHistory,
+    /// A node that starts takes the data of its files for that of its last synchronization.
+    TrustsFiles,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,6 +200,7 @@ impl World {
         if self.flaw == Flaw::HasNoHistory && facts.is_following {
             (facts.has_history, facts.is_linked) = (true, true);
         }
+        facts.is_unsaved &= self.flaw != Flaw::TrustsFiles;
         if let Some(store) = self.data.stores.get(node) {
             facts.are_writes_paused = store.is_failing_over;
         }

@@ -1,8 +1,9 @@
 //! Data of virtual nodes: keys, the log that replicas follow, and requests that wait for both.
 //!
-//! All data that a node has applied survives its death, as with a log that is synced before each reply. Replicas apply
-//! their primaries' logs a moment later, so a replica that takes over may lack data. That is no mistake: these keys are
-//! [given up](Data::given_up).
+//! All data that a node has applied survives its death, as with a log that is synced before each reply. The one
+//! exception is a synchronization: a replica that dies before it has saved that data returns with the former data.
+//! Replicas apply their primaries' logs a moment later, so a replica that takes over may lack data. That is no mistake:
+//! these keys are [given up](Data::given_up).
 
 use crate::cluster_world::World;
 use crate::executor::Lane;
@@ -41,6 +42,8 @@ pub struct Store {
     pub history: u64,
     /// Log of another node that is followed, and the length applied.
     pub followed: Option<(u64, usize)>,
+    /// Data in the node's files, while they do not have that of the last synchronization.
+    files: Option<(BTreeMap<Key, u64>, BTreeMap<JobName, SlotRanges>)>,
     /// Whether writes wait for a failover.
     pub is_failing_over: bool,
     /// Whether writes wait for migrations.
@@ -148,6 +151,12 @@ pub enum DataEvent {
         node: usize,
         life: u64,
     },
+    /// A replica's data of this history is saved.
+    DataSaved {
+        node: usize,
+        life: u64,
+        history: u64,
+    },
     /// A slot map comes into force late.
     MapSet {
         node: usize,
@@ -202,6 +211,7 @@ impl World {
         for node in 0..self.members.len() {
             let (slots, map) = (self.me(node).slots.clone(), self.members[node].bus().slot_map());
             let member = &mut self.members[node];
+            member.has_led = member.following.is_none();
             (member.kept, member.slots, member.threads.map) = (slots.clone(), slots, map);
             // The node is synchronized anew.
             (member.has_history, member.is_linked) = (false, false);
@@ -244,6 +254,11 @@ impl World {
                 self.tell(node, |bus, now| bus.keys_found(&found, now));
             }
             DataEvent::Saved { node, life } if lives(self, node, life) => self.saved(node),
+            DataEvent::DataSaved { node, life, history }
+                if lives(self, node, life) && self.data.stores[node].history == history =>
+            {
+                self.data_saved(node);
+            }
             DataEvent::MapSet { node, life, map } if lives(self, node, life) => self.members[node].threads.map = *map,
             DataEvent::Follow { node, life, from, needs_full_sync } if lives(self, node, life) => {
                 let member = &mut self.members[node];
@@ -251,6 +266,7 @@ impl World {
                 // this node led.
                 let was_linked = member.following.is_some() && member.heard != 0;
                 (member.following, member.heard) = (from, if was_linked { self.now } else { 0 });
+                member.is_foreign |= needs_full_sync || member.has_led;
                 member.has_history &= !needs_full_sync;
                 member.is_linked = false;
                 member.threads.must_not_serve = false;
@@ -282,6 +298,7 @@ impl World {
             | DataEvent::Flush { node, .. }
             | DataEvent::LookAtKeys { node, .. }
             | DataEvent::Saved { node, .. }
+            | DataEvent::DataSaved { node, .. }
             | DataEvent::MapSet { node, .. }
             | DataEvent::Follow { node, .. }
             | DataEvent::Lead { node, .. } => Some(*node),
@@ -390,7 +407,13 @@ impl World {
         let member = &mut self.members[node];
         (member.offset, member.heard, member.synchronized) = (offset, now, now);
         member.synchronizations += u64::from(!member.is_linked);
-        (member.has_history, member.is_linked) = (true, true);
+        (member.has_history, member.is_foreign, member.has_led, member.is_linked) = (true, false, false, true);
+    }
+
+    /// Records that the files have all data.
+    fn data_saved(&mut self, node: usize) {
+        self.data.stores[node].files = None;
+        self.members[node].is_unsaved = false;
     }
 
     fn follow_entry(&mut self, node: usize, entry: Entry) {
@@ -418,9 +441,14 @@ impl World {
         let (keys, open) = (self.data.stores[from].keys.clone(), self.data.stores[from].open.clone());
         let history = self.data.number();
         let store = &mut self.data.stores[node];
+        let former = (std::mem::take(&mut store.keys), std::mem::take(&mut store.open));
+        store.files.get_or_insert(former);
         (store.keys, store.open, store.history) = (keys, open.clone(), history);
         store.hidden.clear();
         store.log.clear();
+        self.members[node].is_unsaved = true;
+        let (life, delay) = (self.life(node), self.random.i64(0..5000));
+        self.later(delay, DataEvent::DataSaved { node, life, history });
         for (job, slots) in open {
             self.tell(node, |bus, now| bus.track_import(job, slots, now));
         }
@@ -445,7 +473,7 @@ impl World {
     /// long after its link to the primary broke.
     fn check_takeover(&mut self, node: usize, former: usize) {
         let slots = self.me(node).slots.clone();
-        if !slots.is_empty() && !self.members[node].has_history {
+        if !slots.is_empty() && (!self.members[node].has_history || self.members[node].is_foreign) {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
         if self.members[node].heard == 0 {
@@ -467,6 +495,7 @@ impl World {
         let Some(former) = former.filter(|former| *former < self.members.len()) else { return };
         self.check_takeover(node, former);
         self.data.replaced.insert(former);
+        self.members[node].has_led = true;
         let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
         let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
         let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
@@ -489,6 +518,8 @@ impl World {
         (store.history, store.followed) = (history, None);
         store.log.clear();
         self.note_takeover(node, former);
+        // A primary whose files lack its data is a matter of its configuration.
+        self.data_saved(node);
         let life = self.life(node);
         self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life });
     }
@@ -511,8 +542,12 @@ impl World {
         let store = &mut self.data.stores[node];
         (store.history, store.followed) = (history, None);
         store.log.clear();
+        if let Some((keys, open)) = store.files.take() {
+            (store.keys, store.open) = (keys, open);
+            self.members[node].is_foreign = true;
+        }
         let open = store.open.clone();
-        self.members[node].has_history = true;
+        (self.members[node].has_history, self.members[node].is_unsaved) = (true, false);
         for (job, slots) in open {
             self.tell(node, |bus, now| bus.track_import(job, slots, now));
         }

@@ -27,6 +27,13 @@ pub struct Member {
     pub side: u8,
     /// Whether the node was synchronized with the primary that it follows.
     pub has_history: bool,
+    /// Whether the node's data is no part of the history of its primary: it led itself, or followed another node, and
+    /// was not synchronized since.
+    pub is_foreign: bool,
+    /// Whether the node has led since its last synchronization.
+    pub has_led: bool,
+    /// Whether the node's files do not have the data of the last synchronization.
+    pub is_unsaved: bool,
     /// Whether the link to that primary is up.
     pub is_linked: bool,
     /// Number of times that the link came up since the start.
@@ -76,6 +83,9 @@ impl Member {
             heard: now,
             side: 0,
             has_history: false,
+            is_foreign: false,
+            has_led: false,
+            is_unsaved: false,
             is_linked: false,
             synchronizations: 0,
             synchronized: 0,
@@ -121,6 +131,7 @@ impl Member {
             is_following: self.following.is_some(),
             is_linked: self.following.is_some() && self.has_history && self.is_linked,
             synchronizations: self.synchronizations,
+            is_unsaved: self.is_unsaved,
             heard_from_primary: if self.heard == 0 { 0 } else { self.heard + self.clock },
             is_unconfirmed: self.is_unconfirmed && self.following.is_none(),
             is_in_sync: false,

@@ -30,6 +30,7 @@ fn world(seed: u64, flaw: Flaw) -> World {
         node_timeout: 2000,
         require_full_coverage: false,
         allow_replica_migration: false,
+        replica_validity_factor: if seed.is_multiple_of(2) { 0 } else { 10 },
         migration,
         ..Settings::default()
     };
@@ -191,6 +192,45 @@ fn a_replica_without_history_that_stands_is_found() {
             !world.violations.is_empty()
         });
         assert_eq!(found, flaw != Flaw::None, "{flaw:?}");
+    }
+}
+
+#[test]
+fn a_replica_that_starts_with_files_from_before_its_synchronization_and_stands_is_found() {
+    for flaw in [Flaw::None, Flaw::TrustsFiles] {
+        let found = (0..8).any(|seed| {
+            let mut world = world(seed * 2, flaw);
+            world.run(2 * SECOND);
+            let primary = world.id(1);
+            world.tell(3, |bus, now| bus.replicate(&primary.0, false, now).expect("a replica"));
+            world.run_until("it is synchronized", 20 * SECOND, |world| world.members[3].is_linked);
+            world.run(500);
+            world.crash(3);
+            world.crash(4);
+            world.crash(1);
+            world.restart(3);
+            world.run(20 * SECOND);
+            !world.violations.is_empty()
+        });
+        assert_eq!(found, flaw != Flaw::None, "{flaw:?}");
+    }
+}
+
+#[test]
+fn a_former_primary_does_not_stand_before_its_successor_has_synchronized_it() {
+    for seed in 0..8 {
+        let mut world = world(seed * 2, Flaw::None);
+        world.run(2 * SECOND);
+        world.crash(0);
+        world.run_until("it is replaced", 20 * SECOND, |world| world.me(3).has_vote());
+        world.run(2 * SECOND);
+        world.restart(0);
+        world.run_until("it follows", 20 * SECOND, |world| world.members[0].following == Some(3));
+        world.crash(3);
+        let is_synchronized = !world.members[0].is_foreign;
+        world.run(20 * SECOND);
+        assert_eq!(world.me(0).is_primary(), is_synchronized, "seed {seed}");
+        assert_eq!(world.violations, Vec::<String>::new(), "seed {seed}");
     }
 }
 

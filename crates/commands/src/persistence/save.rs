@@ -15,6 +15,7 @@ use crate::persistence::history_fields;
 use crate::persistence::write_options::options;
 use engine::config::{Config, Directive};
 use engine::keyspace::held_locks::LockTimeout;
+use engine::status::saved_data_set::SavedIn;
 use engine::time::{SteadyMs, UnixUs};
 use engine::{Engine, Error};
 use persistence::save::SavedSize;
@@ -215,8 +216,11 @@ fn write(engine: &Engine, give_up: &dyn Fn() -> bool) -> io::Result<SavedSize> {
     let config = engine.config().snapshot();
     let in_steps = config.flag(Directive::RDB_SAVE_INCREMENTAL_FSYNC);
     let mut file = engine.host().create_file(config.text(Directive::DBFILENAME), in_steps)?;
+    let data_sets = &engine.replication().data_sets;
+    let number = data_sets.present();
     let written = history_fields::begin(engine, &options(engine, &config, false), give_up)?.write(&mut *file)?;
     file.commit()?;
+    data_sets.save(SavedIn::Snapshot, number);
     Ok(written)
 }
 

@@ -10,4 +10,5 @@ pub mod lag_hold;
 pub mod pause;
 pub mod persistence_status;
 pub mod replication_status;
+pub mod saved_data_set;
 pub mod shutdown_status;

@@ -5,6 +5,7 @@ use crate::clients::waiters::Ticket;
 use crate::error::{Error, Word};
 use crate::locks::sync::Mutex;
 use crate::status::acknowledgement::Acknowledgement;
+use crate::status::saved_data_set::SavedDataSet;
 use crate::time::SteadyMs;
 use replication::failover_state::Failover;
 use replication::follower::Handshake;
@@ -306,6 +307,8 @@ pub struct ReplicationStatus {
     /// Held while a part of the primary's stream is applied and counted, and while a snapshot begins: so the snapshot
     /// is of the offset.
     pub applying: Mutex<()>,
+    /// Data sets of primaries that came, and those in files.
+    pub data_sets: SavedDataSet,
     /// How often replicas were synchronized.
     pub counts: SyncCounts,
     /// Snapshots for replicas that are being written.
@@ -338,6 +341,7 @@ impl Default for ReplicationStatus {
             waits: Mutex::default(),
             failover: Mutex::default(),
             applying: Mutex::default(),
+            data_sets: SavedDataSet::default(),
             counts: SyncCounts::default(),
             snapshots: AtomicU64::new(0),
             disk_told_at: AtomicI64::new(0),

@@ -36,6 +36,7 @@ use engine::host::peers::OwnNode;
 use engine::host::threads::Task;
 use engine::locks::sync::{Mutex, MutexGuard};
 use engine::status::replication_status::LinkState;
+use engine::status::saved_data_set::SavedIn;
 use engine::time::Nanos;
 use mio::{Poll, Token, Waker};
 use std::collections::VecDeque;
@@ -531,7 +532,9 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
     let link = status.link();
     let heard = if link.state == LinkState::Connected { link.last_io } else { link.down_since };
     let silence = clock::nanos().ms().since(heard);
-    let accepts_loss = shared.engine.config().snapshot().flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+    let config = shared.engine.config().snapshot();
+    let accepts_loss = config.flag(Directive::REPLICA_MAY_LOSE_ACKNOWLEDGED);
+    let files = if config.flag(Directive::APPENDONLY) { SavedIn::Log } else { SavedIn::Snapshot };
     let offset = status.data_offset();
     let claimed = status.acknowledgement.claim().map_or(offset, |claim| claim.offset.min(offset));
     Facts {
@@ -541,6 +544,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         is_following: status.is_replica(),
         is_linked: status.is_replica() && link.state == LinkState::Connected,
         synchronizations: link.synchronizations,
+        is_unsaved: !status.data_sets.is_saved(files),
         heard_from_primary: if heard.0 == 0 { 0 } else { now().saturating_sub(silence) },
         is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
         has_history: status.has_history(),

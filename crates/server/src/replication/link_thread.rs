@@ -34,6 +34,7 @@ use engine::host::files::NewFile;
 use engine::locks::sync::{Mutex, MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
+use engine::status::saved_data_set::SavedIn;
 use replication::arrived::{Arrived, LinkError, Position};
 use replication::failover_state::FailoverState;
 use replication::ids::{History, ReplicationId};
@@ -590,6 +591,10 @@ impl LinkThread {
         let (id, offset) = position.map_or_else(|| (new_id(), 0), |position| (position.id, position.offset));
         status.update_history(|known| *known = History::new(id));
         status.set_offset(offset);
+        let number = status.data_sets.replace();
+        if way == LoadWay::File {
+            status.data_sets.save(SavedIn::Snapshot, number);
+        }
         status.acknowledgement.update_membership(Membership::replace);
         status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db.unwrap_or(its_db)));
         self.told.store(wanted.generation, Relaxed);

@@ -7,6 +7,7 @@ use crate::Millis;
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::bus::model::takeover_state::CannotFailover;
+use crate::data_history::DataHistory;
 use crate::node::{Flags, Node};
 use crate::node_id::NodeId;
 
@@ -85,9 +86,15 @@ impl Bus {
     }
 
     /// Returns whether this replica has data of its primary. The node's data is of another history until replication
-    /// follows the node's present primary.
+    /// follows the node's present primary. A node that led itself may have refused a successor that had forgotten
+    /// acknowledged writes.
     pub(in crate::bus) fn has_history(&self) -> bool {
-        self.facts.has_history && self.follows == 0 && !self.is_unsynchronized
+        let is_shared = match self.history {
+            DataHistory::Primary => true,
+            DataHistory::Own => self.facts.is_in_sync,
+            DataHistory::Other => false,
+        };
+        self.facts.has_history && self.follows == 0 && is_shared
     }
 
     /// Returns whether the data is too old: for how long the primary may have been absent without this node. The time

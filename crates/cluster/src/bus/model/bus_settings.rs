@@ -107,6 +107,9 @@ pub struct Facts {
     pub is_linked: bool,
     /// Number of times that a link to a primary came up, with the primary's data.
     pub synchronizations: u64,
+    /// Whether the node's files do not have the data of the last synchronization yet: a node that starts with them has
+    /// the data from before it.
+    pub is_unsaved: bool,
     /// Time of the primary's last bytes while the link is up; otherwise the time at which the link was lost.
     pub heard_from_primary: Millis,
     /// Whether this node leads, and answers no client: it may lack acknowledged writes.

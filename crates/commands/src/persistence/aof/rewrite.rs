@@ -13,6 +13,7 @@ use crate::persistence::write_options;
 use engine::Engine;
 use engine::config::{Config, Directive, os_message};
 use engine::keyspace::record::LogUser;
+use engine::status::saved_data_set::SavedIn;
 use engine::time::UnixUs;
 use persistence::aof::journal::JournalTarget;
 use persistence::aof::rewrite::{self, RewriteOptions};
@@ -134,12 +135,15 @@ fn rewrite(engine: &Engine, aof: &Aof) -> io::Result<()> {
         }
     };
     let rdb = wants_rdb(&config);
+    let data_sets = &engine.replication().data_sets;
+    let number = data_sets.present();
     let result = write_base(engine, &config, rdb, &temporary, &mut begin).and_then(|()| {
         let names = String::from_utf8_lossy(&temporary).into_owned();
         host.notice(&format!("Successfully created the temporary AOF base file {names}"));
         finish(engine, aof, rdb, &temporary)
     });
     if result.is_ok() {
+        data_sets.save(SavedIn::Log, number);
         aof.journal.settle(cut_at);
     } else {
         // The first error is the one reported.

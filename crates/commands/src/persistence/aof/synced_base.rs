@@ -4,6 +4,7 @@ use super::rewrite::tidy;
 use engine::Engine;
 use engine::config::Directive;
 use engine::keyspace::record::LogUser;
+use engine::status::saved_data_set::SavedIn;
 use persistence::aof::{Aof, State};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,6 +41,8 @@ pub fn adopt(engine: &Engine, aof: &Aof, file: &[u8]) -> io::Result<bool> {
         let _ = aof.storage.rename(&aof.path(&base.name), file);
         return Err(error);
     }
+    let data_sets = &engine.replication().data_sets;
+    data_sets.save(SavedIn::Log, data_sets.present());
     aof.journal.begin(target);
     aof.set_state(State::On);
     engine.set_logging(LogUser::File, true);
