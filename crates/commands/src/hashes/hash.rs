@@ -219,7 +219,7 @@ fn set_pairs(cx: &mut Context<'_>, args: &Args<'_>) -> Result<i64, Error> {
         }
         counts
     };
-    if let Some((added, _)) = cx.keys.update(key, EventClass::HASH, |hash| Some((pairs, set(hash)))) {
+    if let Some((added, _)) = cx.keys.update(key, (EventClass::HASH, "hset"), |hash| Some((pairs, set(hash)))) {
         return Ok(added);
     }
     let mut edit = cx.keys.edit(key);

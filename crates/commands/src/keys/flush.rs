@@ -275,8 +275,8 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         let (first, second) = (&mut shard.dbs[one], &mut apart);
         let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
         engine.keys_swapped(shard_index, (one, first.table.len()), (two, second.table.len()));
-        first.watchers.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
-        second.watchers.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
+        first.clients.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
+        second.clients.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
         swap(&mut first.captures, &mut second.captures);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
@@ -284,7 +284,7 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         first.streamed_replies.all_came(one);
         second.streamed_replies.all_came(two);
         for (index, db) in [(one, &*first), (two, &*second)] {
-            let ready = db.wait_queues.keys();
+            let ready = db.clients.wait_queues().keys();
             effects.rare().ready.extend(ready.map(|key| (index, key.to_vec())));
         }
         shard.dbs[two] = apart;
@@ -316,7 +316,7 @@ mod tests {
         let flag = Arc::new(WatchFlag::default());
         let engine = client.engine();
         let shard = engine.hasher().hash(key).shard();
-        engine.locks().one(shard).dbs[db].watchers.watch(key, &flag, false);
+        engine.locks().one(shard).dbs[db].clients.watch(key, &flag, false);
         flag
     }
 

@@ -71,12 +71,12 @@ pub(super) fn replace(
 ) -> Option<(Table, ExpiryIndex)> {
     let hasher = engine.hasher();
     // Some clients wait for a key's removal.
-    if !db.wait_queues.is_empty() {
-        effects.rare().ready.extend(db.wait_queues.keys().map(|key| (number, key.to_vec())));
+    if !db.clients.wait_queues().is_empty() {
+        effects.rare().ready.extend(db.clients.wait_queues().keys().map(|key| (number, key.to_vec())));
     }
     let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
-    let Db { table, watchers, .. } = db;
-    watchers.touch_all(|key| (seen(table, key), seen(&new.0, key)));
+    let Db { table, clients, .. } = db;
+    clients.touch_all(|key| (seen(table, key), seen(&new.0, key)));
     engine.keys_went(shard, number);
     engine.slot_counts().replace(hasher.slots_of(shard), number, new.2);
     let names = db.streamed_replies.names();

@@ -228,7 +228,7 @@ fn push(cx: &mut Context<'_>, args: &mut Args<'_>, end: End, only_existing: bool
     if args.len() == 3 && element.len() < MOVED_FROM {
         let key = cx.key(args, 1);
         let rules = cx.engine.encoding_limits().list();
-        let pushed = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
+        let pushed = cx.keys.update(key, (EventClass::LIST, push_event(end)), |list: &mut List| {
             list.reserve(1, element.len(), &rules);
             list.push(end, Arg::Borrowed(element), &rules);
             Some((1, list.len()))

@@ -120,7 +120,7 @@ fn pop(cx: &mut Context<'_>, args: &Args<'_>, end: End) -> Result<(), Error> {
     };
     let (key, rules) = (cx.key(args, 1), cx.engine.encoding_limits().list());
     let reply = &mut *cx.reply;
-    let popped = cx.keys.update(key, EventClass::LIST, |list: &mut List| {
+    let popped = cx.keys.update(key, (EventClass::LIST, pop_event(end)), |list: &mut List| {
         // The last element is removed with its key.
         (count.is_none() && list.len() > 1).then(|| (take_one(list, end, reply, &rules) as u64, ()))
     });

@@ -146,7 +146,7 @@ fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         args.from(2).filter(|member| set.insert(member, &limits)).count()
     };
-    let at_once = cx.keys.update(key, EventClass::SET, |set| {
+    let at_once = cx.keys.update(key, (EventClass::SET, "sadd"), |set| {
         let added = add(set);
         Some((added as u64, added))
     });

@@ -156,6 +156,11 @@ pub(crate) struct AddOptions {
 }
 
 impl AddOptions {
+    /// Returns the name of the event of a change.
+    fn event(&self) -> &'static str {
+        if self.incr { "zincr" } else { "zadd" }
+    }
+
     /// Parses the options, and returns the index of the first argument after them.
     fn parse(args: &Args<'_>, incr: bool) -> (AddOptions, usize) {
         let mut options = AddOptions { incr, ..AddOptions::default() };
@@ -269,7 +274,7 @@ pub(crate) fn add_scores(
         set.reserve(scores.len(), longest, limits);
         options.insert(set, pairs(), limits)
     };
-    let at_once = cx.keys.update(key, EventClass::SORTED_SET, |set| {
+    let at_once = cx.keys.update(key, (EventClass::SORTED_SET, options.event()), |set| {
         let done = insert(set);
         Some((done.changes(), done))
     });
@@ -299,8 +304,7 @@ fn add_to_any(
     }
     let done = edit.with(insert)?;
     if done.changes() > 0 {
-        let event = if options.incr { "zincr" } else { "zadd" };
-        edit.commit_many(done.changes(), EventClass::SORTED_SET, event);
+        edit.commit_many(done.changes(), EventClass::SORTED_SET, options.event());
     } else {
         edit.unchanged();
     }

@@ -86,7 +86,7 @@ fn decrby(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn add(cx: &mut Context<'_>, args: &Args<'_>, increment: i64) -> Result<(), Error> {
     let key = cx.key(args, 1);
     let plus = |old: i64| old.checked_add(increment).ok_or(Error::Overflow);
-    let sum = match cx.keys.update_int(key, EventClass::STRING, plus) {
+    let sum = match cx.keys.update_int(key, (EventClass::STRING, "incrby"), plus) {
         Some(sum) => sum?,
         None => add_to_any(&mut cx.keys, key, plus)?,
     };

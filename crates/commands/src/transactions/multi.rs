@@ -140,7 +140,7 @@ fn watch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let slot = &mut cx.keys.shard_at(key.hash).dbs[db];
         let stale = is_stale(&slot.table, key.hash.local(), key.name, now);
-        if slot.watchers.watch(key.name, &watching.flag, stale) {
+        if slot.clients.watch(key.name, &watching.flag, stale) {
             watching.keys.push(AwaitedKey { db, name: key.name.into(), hash: key.hash });
             cx.session.info.watched_bytes.fetch_add(watch_bytes(key.name), Relaxed);
         }
@@ -250,9 +250,9 @@ fn end_watch(cx: &mut Context<'_>, watching: &Watching) -> bool {
     let mut broken = watching.flag.is_raised();
     for key in &watching.keys {
         let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db];
-        broken |= !slot.watchers.knows_stale(&key.name, &watching.flag)
+        broken |= !slot.clients.watchers().knows_stale(&key.name, &watching.flag)
             && is_stale(&slot.table, key.hash.local(), &key.name, now);
-        slot.watchers.unwatch(&key.name, &watching.flag);
+        slot.clients.unwatch(&key.name, &watching.flag);
     }
     broken
 }
@@ -476,7 +476,7 @@ mod tests {
             "{reply}"
         );
         let shards = 0..client.engine().locks().len();
-        let left = |shard| client.engine().locks().one(shard).dbs[0].watchers.len();
+        let left = |shard| client.engine().locks().one(shard).dbs[0].clients.watchers().len();
         assert_eq!(shards.map(left).sum::<usize>(), 0);
     }
 

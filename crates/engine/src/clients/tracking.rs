@@ -20,6 +20,7 @@
 //! A key is its name, whatever database it is in. An id stays at a key after its client has left or tracks no more,
 //! until the key changes or has to make room for others; no client is notified then.
 
+use crate::clients::listeners::Listeners;
 use crate::clients::pubsub::{PubSub, Push};
 use crate::clients::registry::ClientInfo;
 use crate::locks::sync::{Mutex, RwLock};
@@ -181,8 +182,8 @@ struct Side {
 
 /// All clients that track.
 pub struct Tracking {
-    /// Whether there is a tracker, or something left of one.
-    on: AtomicBool,
+    /// Its bit says whether there is a tracker, or something left of one.
+    listeners: Arc<Listeners>,
     broadcasts: AtomicBool,
     /// Keys with readers in all shards, and how many there may be; 0: any number.
     keys: CachePadded<AtomicUsize>,
@@ -197,9 +198,9 @@ type Prefixes = BTreeMap<Box<[u8]>, BTreeMap<u64, Arc<Tracker>>>;
 
 impl Tracking {
     /// Makes a table without trackers.
-    pub fn new(workers: usize) -> Self {
+    pub fn new(workers: usize, listeners: Arc<Listeners>) -> Self {
         Tracking {
-            on: AtomicBool::new(false),
+            listeners,
             broadcasts: AtomicBool::new(false),
             keys: CachePadded::default(),
             max_keys: AtomicUsize::new(0),
@@ -212,7 +213,7 @@ impl Tracking {
     /// Whether any client tracks.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.on.load(Relaxed)
+        self.listeners.has_tracking()
     }
 
     /// Sets `tracking-table-max-keys`.
@@ -226,7 +227,7 @@ impl Tracking {
         let id = tracker.client.id;
         let mut trackers = self.trackers.write();
         let old = trackers.insert(id, Arc::clone(&tracker));
-        self.on.store(true, Relaxed);
+        self.listeners.set_tracking(true);
         let mut prefixes = self.prefixes.write();
         if let Some(old) = old {
             leave_prefixes(&mut prefixes, &old);
@@ -246,7 +247,7 @@ impl Tracking {
         let mut prefixes = self.prefixes.write();
         leave_prefixes(&mut prefixes, tracker);
         self.broadcasts.store(!prefixes.is_empty(), Relaxed);
-        self.on.store(!trackers.is_empty() || self.keys.load(Relaxed) > 0, Relaxed);
+        self.listeners.set_tracking(!trackers.is_empty() || self.keys.load(Relaxed) > 0);
     }
 
     /// Returns the number of clients that track.
@@ -268,7 +269,7 @@ impl Tracking {
         if self.keys.fetch_sub(keys, Relaxed) == keys {
             let trackers = self.trackers.read();
             // A client that begins meanwhile waits for the lock.
-            self.on.store(!trackers.is_empty(), Relaxed);
+            self.listeners.set_tracking(!trackers.is_empty());
         }
     }
 
@@ -433,7 +434,7 @@ mod tests {
 
     #[test]
     fn broadcasts_name_each_key_once_and_spare_who_changed_it() {
-        let (tracking, pubsub) = (Tracking::new(1), PubSub::new(1));
+        let (tracking, pubsub) = (Tracking::new(1, Arc::default()), PubSub::new(1));
         let client = |id| Arc::new(ClientInfo::new(id, "", "", -1, 0, UnixMs(0)));
         for (id, no_loop) in [(1, false), (2, true)] {
             let mut tracker = Tracker::new(&client(id), None, TrackingMode::Broadcast, no_loop);
@@ -456,7 +457,7 @@ mod tests {
 
     #[test]
     fn changes_are_of_interest_until_nothing_is_left_of_trackers() {
-        let tracking = Tracking::new(1);
+        let tracking = Tracking::new(1, Arc::default());
         let client = Arc::new(ClientInfo::new(1, "", "", -1, 0, UnixMs(0)));
         let mut tracked = Tracked::default();
         let tracker = tracking.begin(Tracker::new(&client, None, TrackingMode::Reads, false));

@@ -554,7 +554,7 @@ mod tests {
         set(&engine, b"k", b"1", Ttl::At(UnixMs(1000)), UnixMs(1));
         let flag = Arc::new(WatchFlag::default());
         let index = engine.hasher().hash(b"k").shard();
-        engine.locks().one(index).dbs[0].watchers.watch(b"k", &flag, false);
+        engine.locks().one(index).dbs[0].clients.watch(b"k", &flag, false);
         set(&engine, b"other", b"1", Ttl::Clear, UnixMs(1));
         assert!(!flag.is_raised());
         engine.expire_due(0..4, at(UnixMs(3000)), 10);

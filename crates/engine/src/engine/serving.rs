@@ -151,7 +151,7 @@ impl Claim<'_> {
     /// released.
     pub fn served(mut self, keys: &mut Keys<'_>) {
         for key in self.ticket.keys() {
-            keys.wait_queues(key.db, key.hash).remove(&key.name, self.ticket.arrival);
+            keys.key_clients(key.db, key.hash).end_wait(&key.name, self.ticket.arrival);
         }
         self.ticket.client.set_ticket(None);
         self.served = true;
@@ -225,7 +225,7 @@ impl Engine {
         }
         for key in ticket.keys() {
             match self.locks().one_unless(key.hash.shard(), || self.scripts().is_long()) {
-                Some(mut shard) => shard.dbs[key.db].wait_queues.remove(&key.name, ticket.arrival),
+                Some(mut shard) => shard.dbs[key.db].clients.end_wait(&key.name, ticket.arrival),
                 None => return self.defer(DeferredWork::Ticket(Arc::clone(ticket))),
             }
         }
@@ -259,7 +259,7 @@ impl Engine {
     /// Takes a mark off a key, whose lock may not be held; later, if a script holds that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
         match self.locks().one_unless(key.hash.shard(), LockTimeout::Short.from_now(self)) {
-            Some(mut shard) => shard.dbs[key.db].watchers.unwatch(&key.name, flag),
+            Some(mut shard) => shard.dbs[key.db].clients.unwatch(&key.name, flag),
             None => self.defer(DeferredWork::Watch(key, Arc::clone(flag))),
         }
     }
@@ -267,12 +267,12 @@ impl Engine {
 
 /// Returns the oldest ticket of a key after those that were tried, if the key is of use to it.
 fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Option<Arc<Ticket>> {
-    if !db.wait_queues.is_waited_for(name) {
+    let queues = db.clients.wait_queues();
+    if !queues.is_waited_for(name) {
         return None;
     }
     let kind = db.kind(hash.local(), name, server.now_us.ms());
-    let ticket =
-        db.wait_queues.after(name, tried).find(|ticket| ticket.is_waiting() && ticket.request().wants(kind))?;
+    let ticket = queues.after(name, tried).find(|ticket| ticket.is_waiting() && ticket.request().wants(kind))?;
     Some(Arc::clone(ticket))
 }
 
@@ -440,7 +440,7 @@ mod tests {
     use super::*;
 
     fn waiting(engine: &Engine) -> usize {
-        (0..engine.locks().len()).map(|index| engine.locks().one(index).dbs[0].wait_queues.len()).sum()
+        (0..engine.locks().len()).map(|index| engine.locks().one(index).dbs[0].clients.wait_queues().len()).sum()
     }
 
     #[test]

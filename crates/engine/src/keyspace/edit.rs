@@ -13,10 +13,11 @@ use crate::data::event_class::EventClass;
 use crate::data::table::element_expiry;
 use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
 use crate::keyspace::Keyspace;
+use crate::keyspace::key_change::{By, Change, ChangedDb, KEY_MISS, KeyEvent, SILENT, announce, publish_event};
 use crate::keyspace::keys::Key;
 use crate::keyspace::origin::Origin;
 use crate::keyspace::shard::{Db, Shard, ShardStats};
-use crate::propagation::effects::{Effects, Event, Logged, Record};
+use crate::propagation::effects::{Effects, Logged, Record};
 use crate::snapshot::streamed_reply::DetachedReplies;
 use crate::time::UnixMs;
 use std::ops::Range;
@@ -94,7 +95,7 @@ impl<'k> Edit<'k> {
             Some(_) => self.stats.hits += 1,
             None => {
                 self.stats.misses += 1;
-                self.event(EventClass::KEY_MISS, "keymiss");
+                publish_event(self.keyspace, self.effects, self.db_index, self.key.name, KEY_MISS);
             }
         }
     }
@@ -364,14 +365,16 @@ impl<'k> Edit<'k> {
     }
 
     /// Completes the change: counts one change, and publishes `name` to listeners of `class`.
+    #[inline]
     pub fn commit(self, class: EventClass, name: &'static str) {
         self.commit_many(1, class, name);
     }
 
     /// Completes a change that counts as `changes`.
+    #[inline]
     pub fn commit_many(mut self, changes: u64, class: EventClass, name: &'static str) {
-        self.settle(changes);
-        self.event(class, name);
+        let change = self.change();
+        self.announce(changes, change, (class, name));
     }
 
     /// Counts elements as expired that were given an expiry that has passed, and were removed.
@@ -394,36 +397,20 @@ impl<'k> Edit<'k> {
     /// Publishes one of several events of a change that is committed afterwards.
     #[inline]
     pub fn event(&mut self, class: EventClass, name: &'static str) {
-        if self.keyspace.wants_event(class) {
-            self.tell(class, name);
-        }
-    }
-
-    #[cold]
-    fn tell(&mut self, class: EventClass, name: &'static str) {
-        let key = self.key.name.to_vec();
-        self.effects.rare().events.push(Event { class, name, db: self.db_index, key });
+        publish_event(self.keyspace, self.effects, self.db_index, self.key.name, (class, name));
     }
 
     /// Completes a change of data beside the value, such as a stream's groups: clients that wait for the key are woken,
     /// clients that watch it or have a copy of it are not notified.
-    pub fn commit_beside(mut self, changes: u64, event: Option<(EventClass, &'static str)>) {
-        if self.fresh {
-            self.settle(changes);
-        } else {
-            self.changed = false;
-            self.stats.dirty += changes;
-            self.effects.dirty += changes;
-            self.wake();
-        }
-        if let Some((class, name)) = event {
-            self.event(class, name);
-        }
+    pub fn commit_beside(mut self, changes: u64, event: Option<KeyEvent>) {
+        let change = if self.fresh { Change::Written } else { Change::Beside };
+        self.announce(changes, change, event.unwrap_or(SILENT));
     }
 
     /// Completes a change and notifies watchers alone: for changes that have no event of their own.
     pub fn commit_silently(mut self, changes: u64) {
-        self.settle(changes);
+        let change = self.change();
+        self.announce(changes, change, SILENT);
     }
 
     /// Marks that the key is as it was before: there is nothing to commit.
@@ -431,32 +418,29 @@ impl<'k> Edit<'k> {
         self.changed = false;
     }
 
-    #[inline]
-    fn settle(&mut self, changes: u64) {
+    /// Returns the effect of the edit so far on its key.
+    #[inline(always)]
+    fn change(&self) -> Change {
+        if self.exists() { Change::Written } else { Change::Removed }
+    }
+
+    /// Completes the change: counts it, and announces it.
+    #[inline(always)]
+    fn announce(&mut self, changes: u64, change: Change, event: KeyEvent) {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
-        if self.db.has_audience() || self.keyspace.tracking().is_on() {
-            self.alert();
+        if self.keyspace.listeners().concerns(&self.db.clients, event.0) {
+            self.announce_to_listeners(change, event);
         }
     }
 
-    /// Notifies the clients that watch the key, have a copy of it or wait for it.
     #[cold]
-    fn alert(&mut self) {
-        let exists = self.exists();
-        self.db.watchers.touch(self.key.name, exists);
-        if self.keyspace.tracking().is_on() {
-            self.keyspace.tracking().changed(self.tracked, self.effects, self.key.name, false);
-        }
-        self.wake();
-    }
-
-    /// Wakes the clients that wait for the key, also when it is gone: some wait for that.
-    fn wake(&mut self) {
-        if self.db.wait_queues.is_waited_for(self.key.name) {
-            self.effects.rare().ready.push((self.db_index, self.key.name.to_vec()));
-        }
+    #[inline(never)]
+    fn announce_to_listeners(&mut self, change: Change, event: KeyEvent) {
+        let Edit { keyspace, db, tracked, effects, db_index, key, .. } = self;
+        let db = ChangedDb { keyspace, db, tracked, effects, number: *db_index };
+        announce(db, key.name, change, By::Command, event);
     }
 
     #[inline]

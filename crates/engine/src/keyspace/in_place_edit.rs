@@ -1,9 +1,9 @@
-//! An edit that is one step, of a key whose change is announced to no client, or of one whose old value is not needed.
+//! An edit that is one step, of a key whose old value no snapshot needs.
 
 use crate::Error;
-use crate::data::event_class::EventClass;
 use crate::data::value::{Collection, KeyEntry};
 use crate::keyspace::Keyspace;
+use crate::keyspace::key_change::{By, Change, ChangedDb, KeyEvent, announce};
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::Used;
 use crate::keyspace::origin::is_due;
@@ -26,11 +26,11 @@ pub(crate) struct InPlaceEdit<'s> {
 
 impl InPlaceEdit<'_> {
     /// Replaces the key's integer by the result of `change`; the expiry stays. None, and nothing is done, where the
-    /// edit takes more than one step: the key is missing or has expired, its value is not stored as an integer, or
-    /// clients watch the key or wait for it.
+    /// edit takes more than one step: the key is missing or has expired, its value is not stored as an integer, or a
+    /// snapshot is open.
     #[inline(always)]
-    pub fn int(self, class: EventClass, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
-        self.update(class, |entry| {
+    pub fn int(self, event: KeyEvent, change: impl FnOnce(i64) -> Result<i64, Error>) -> Option<Result<i64, Error>> {
+        self.update(event, |entry| {
             let new = match change(entry.int()?) {
                 Ok(new) => new,
                 Err(error) => return Some((0, Err(error))),
@@ -46,13 +46,13 @@ impl InPlaceEdit<'_> {
     #[inline(always)]
     pub fn collection<C: Collection, R>(
         self,
-        class: EventClass,
+        event: KeyEvent,
         change: impl FnOnce(&mut C) -> Option<(u64, R)>,
     ) -> Option<R> {
         if !self.shard.dbs[self.db].streamed_replies.is_empty() {
             return None;
         }
-        self.update(class, |entry| {
+        self.update(event, |entry| {
             let collection = entry.payload_mut().and_then(C::of_mut)?;
             if collection.next_expiry().is_some() {
                 return None;
@@ -64,10 +64,10 @@ impl InPlaceEdit<'_> {
     }
 
     #[inline(always)]
-    fn update<R>(self, class: EventClass, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
-        let db = &mut self.shard.dbs[self.db];
-        let is_told = db.has_audience() || self.keyspace.tracking().is_on() || self.keyspace.wants_event(class);
-        if is_told || db.captures.is_open() {
+    fn update<R>(self, event: KeyEvent, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
+        let Shard { dbs, tracked, stats, .. } = self.shard;
+        let db = &mut dbs[self.db];
+        if db.captures.is_open() {
             return None;
         }
         let mut entry = db.table.find_mut(self.key.hash.local(), |entry| entry.has_key(self.key.name))?;
@@ -78,8 +78,13 @@ impl InPlaceEdit<'_> {
         if let Some(used) = self.used {
             used.mark(self.keyspace.access(), entry.get());
         }
-        self.shard.stats.dirty += changes;
+        stats.dirty += changes;
         self.effects.dirty += changes;
+        let (keyspace, effects, number) = (self.keyspace, self.effects, self.db);
+        let db = ChangedDb { keyspace, db, tracked, effects, number };
+        if changes > 0 {
+            announce(db, self.key.name, Change::Written, By::Command, event);
+        }
         Some(result)
     }
 }

@@ -5,7 +5,8 @@
 //! locked, several, or may take any.
 
 use crate::Error;
-use crate::clients::waiters::{Ticket, WaitQueues};
+use crate::clients::listeners::KeyClients;
+use crate::clients::waiters::Ticket;
 use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHash;
 use crate::data::value::{Collection, KeyEntry, Str, Value, ValueExt};
@@ -13,6 +14,7 @@ use crate::keyspace::Keyspace;
 use crate::keyspace::edit::Edit;
 use crate::keyspace::held_locks::{HeldLocks, LockTimeout, Locks};
 use crate::keyspace::in_place_edit::InPlaceEdit;
+use crate::keyspace::key_change::{KEY_MISS, KeyEvent, publish_event};
 use crate::keyspace::lru::Used;
 use crate::keyspace::origin::{Asker, Origin, is_due};
 use crate::keyspace::removal;
@@ -20,7 +22,7 @@ use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
 use crate::locks::sync::MutexGuard;
 use crate::propagation::change_log::OwnRecords;
-use crate::propagation::effects::{Effects, Event};
+use crate::propagation::effects::Effects;
 use crate::scripts::function_libraries::{Libraries, LibraryChange};
 use crate::scripts::script_cache::SeenLibraries;
 use crate::status::deny_reasons::Epoch;
@@ -223,7 +225,7 @@ impl<'e> Keys<'e> {
         let Some(slot_ref) = slot_ref else {
             shard.stats.misses += 1;
             if tells {
-                notify(self.keyspace, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+                publish_event(self.keyspace, &mut self.effects, self.db, key.name, KEY_MISS);
             }
             return None;
         };
@@ -233,7 +235,7 @@ impl<'e> Keys<'e> {
                 removal::expire(self.keyspace, shard, &mut self.effects, self.db, local, key.name);
             }
             if tells {
-                notify(self.keyspace, &mut self.effects, self.db, EventClass::KEY_MISS, "keymiss", key.name);
+                publish_event(self.keyspace, &mut self.effects, self.db, key.name, KEY_MISS);
             }
             return None;
         }
@@ -346,10 +348,10 @@ impl<'e> Keys<'e> {
     pub fn update_int(
         &mut self,
         key: Key<'_>,
-        class: EventClass,
+        event: KeyEvent,
         change: impl FnOnce(i64) -> Result<i64, Error>,
     ) -> Option<Result<i64, Error>> {
-        self.in_place_edit(key)?.int(class, change)
+        self.in_place_edit(key)?.int(event, change)
     }
 
     /// See [`InPlaceEdit::collection`].
@@ -357,15 +359,15 @@ impl<'e> Keys<'e> {
     pub fn update<C: Collection, R>(
         &mut self,
         key: Key<'_>,
-        class: EventClass,
+        event: KeyEvent,
         change: impl FnOnce(&mut C) -> Option<(u64, R)>,
     ) -> Option<R> {
-        self.in_place_edit(key)?.collection(class, change)
+        self.in_place_edit(key)?.collection(event, change)
     }
 
     /// Publishes an event of a key that no edit covers.
     pub fn notify(&mut self, class: EventClass, name: &'static str, key: &[u8]) {
-        notify(self.keyspace, &mut self.effects, self.db, class, name, key);
+        publish_event(self.keyspace, &mut self.effects, self.db, key, (class, name));
     }
 
     /// Visits every shard, one at a time. Locks that are not held already are held for the visit only,
@@ -437,13 +439,13 @@ impl<'e> Keys<'e> {
     /// Puts the ticket at all of its keys, whose locks must be held.
     pub fn wait(&mut self, ticket: &Arc<Ticket>) {
         for key in ticket.keys() {
-            self.wait_queues(key.db, key.hash).wait(&key.name, ticket);
+            self.key_clients(key.db, key.hash).wait(&key.name, ticket);
         }
     }
 
-    /// Returns the queues that a key of this hash is in.
-    pub(crate) fn wait_queues(&mut self, db: u32, hash: KeyHash) -> &mut WaitQueues {
-        &mut self.shard_at(hash).dbs[db].wait_queues
+    /// Returns the clients that watch keys of this hash's shard or wait for some.
+    pub(crate) fn key_clients(&mut self, db: u32, hash: KeyHash) -> &mut KeyClients {
+        &mut self.shard_at(hash).dbs[db].clients
     }
 
     /// Returns the shard of a key whose lock is held.
@@ -624,13 +626,6 @@ impl<'e> Keys<'e> {
     #[inline]
     pub fn holds_nothing(&self) -> bool {
         self.held.is_nothing()
-    }
-}
-
-#[inline]
-fn notify(keyspace: &Keyspace, effects: &mut Effects, db: u32, class: EventClass, name: &'static str, key: &[u8]) {
-    if keyspace.wants_event(class) {
-        effects.rare().events.push(Event { class, name, db, key: key.to_vec() });
     }
 }
 

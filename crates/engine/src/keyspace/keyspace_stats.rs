@@ -127,9 +127,9 @@ impl DbOverview {
             table_bytes: table.memory,
             old_bytes: old * BUCKET,
             expiry_bytes: db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage(),
-            awaited: db.wait_queues.len(),
-            awaited_gone: db.wait_queues.awaited_gone(),
-            watched: db.watchers.len(),
+            awaited: db.clients.wait_queues().len(),
+            awaited_gone: db.clients.wait_queues().awaited_gone(),
+            watched: db.clients.watchers().len(),
         }
     }
 

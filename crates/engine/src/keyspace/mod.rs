@@ -12,6 +12,7 @@ pub mod glances;
 pub mod held_locks;
 pub mod hidden_slots;
 mod in_place_edit;
+pub mod key_change;
 pub mod keys;
 pub mod keyspace_stats;
 mod last_stats;
@@ -28,6 +29,7 @@ pub mod slot_counts;
 mod streaming;
 mod table_hints;
 
+use crate::clients::listeners::Listeners;
 use crate::clients::tracking::Tracking;
 use crate::config::{Config, ConfigStore};
 use crate::data::event_class::EventClass;
@@ -49,7 +51,7 @@ use crate::scripts::script_cache::Scripts;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
 use crate::time::UnixMs;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// Number of shards by default: so many that threads seldom want the same one, and so few that their empty databases do
@@ -103,7 +105,7 @@ pub struct Keyspace {
     /// so that it stays as it is while any lock is held.
     logs: AtomicU8,
     access: AccessPolicy,
-    event_mask: AtomicU32,
+    listeners: Arc<Listeners>,
     config: ConfigStore,
     encoding_limits: EncodingLimits,
     tracking: Tracking,
@@ -126,6 +128,7 @@ impl Keyspace {
     #[track_caller]
     pub(crate) fn new(options: &Options, config: Config, clock: Arc<dyn Clock>) -> Self {
         let &Options { shards, databases, hash_seed, workers, counts_slots } = options;
+        let listeners = Arc::<Listeners>::default();
         Keyspace {
             locks: LockSet::new((0..shards).map(Shard::new)),
             due_times: DueTimes::new(shards),
@@ -137,10 +140,10 @@ impl Keyspace {
             log_keeper: OnceLock::new(),
             logs: AtomicU8::new(0),
             access: AccessPolicy::default(),
-            event_mask: AtomicU32::new(0),
+            listeners: Arc::clone(&listeners),
             encoding_limits: EncodingLimits::new(&config),
             config: ConfigStore::new(config),
-            tracking: Tracking::new(workers),
+            tracking: Tracking::new(workers, listeners),
             scripts: Scripts::default(),
             expiry_paused: AtomicBool::new(false),
             importing: AtomicBool::new(false),
@@ -267,20 +270,26 @@ impl Keyspace {
         is_off || self.persistence_status.deny_reasons().is_loading()
     }
 
+    /// Returns the word of those that changes concern.
+    #[inline(always)]
+    pub(crate) fn listeners(&self) -> &Listeners {
+        &self.listeners
+    }
+
     /// Whether events of this class are published.
     #[inline]
     pub fn wants_event(&self, class: EventClass) -> bool {
-        self.event_mask.load(Relaxed) & class.0 != 0
+        self.listeners.wants_event(class)
     }
 
     /// Returns the classes and targets of [`keyspace_events`](crate::config::keyspace_events).
     pub fn event_mask(&self) -> u32 {
-        self.event_mask.load(Relaxed)
+        self.listeners.event_mask()
     }
 
     /// Selects the classes of keyspace events that the host gets.
     pub fn set_event_mask(&self, mask: u32) {
-        self.event_mask.store(mask, Relaxed);
+        self.listeners.set_event_mask(mask);
     }
 
     /// Sets whether accesses are counted by frequency (LFU) or by time (LRU).

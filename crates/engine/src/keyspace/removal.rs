@@ -5,9 +5,10 @@ use crate::data::event_class::EventClass;
 use crate::data::table::element_expiry;
 use crate::data::value::KeyEntry;
 use crate::keyspace::Keyspace;
+use crate::keyspace::key_change::{By, Change, ChangedDb, announce, publish_event};
 use crate::keyspace::origin::is_due;
 use crate::keyspace::shard::{Db, Shard};
-use crate::propagation::effects::{Effects, Event};
+use crate::propagation::effects::Effects;
 use crate::time::UnixMs;
 
 /// Removes an expired entry, and announces it.
@@ -22,21 +23,12 @@ pub fn expire(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db:
     }
 }
 
-/// Reason for which a key is removed without a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// It has expired.
-    Expired,
-    /// Memory was needed.
-    Evicted,
-}
-
 /// Announces the removal of an expired entry that was taken out already.
 pub fn expired(keyspace: &Keyspace, shard: &mut Shard, effects: &mut Effects, db: u32, local: u64, entry: KeyEntry) {
     if keyspace.has_log() {
         effects.rare().expired.push((db, entry.key().to_vec()));
     }
-    removed(keyspace, shard, effects, db, local, entry, Cause::Expired);
+    removed(keyspace, shard, effects, db, local, entry, By::Expiry);
 }
 
 /// Announces the removal of an entry that was taken out, except to the log.
@@ -47,7 +39,7 @@ pub fn removed(
     db: u32,
     local: u64,
     entry: KeyEntry,
-    cause: Cause,
+    by: By,
 ) {
     let index = shard.index();
     keyspace.key_went(index, db, entry.key());
@@ -60,27 +52,18 @@ pub fn removed(
     if let Some(first) = element_expiry(&entry) {
         slot.expiry.elements.remove(first, local);
     }
-    let (class, event) = match cause {
-        Cause::Expired => {
-            shard.stats.expired += 1;
-            (EventClass::EXPIRED, "expired")
-        }
-        Cause::Evicted => {
+    let event = match by {
+        By::Eviction => {
             shard.stats.evicted += 1;
             (EventClass::EVICTED, "evicted")
         }
+        By::Expiry | By::Command => {
+            shard.stats.expired += 1;
+            (EventClass::EXPIRED, "expired")
+        }
     };
-    slot.watchers.touch(entry.key(), false);
-    if keyspace.tracking().is_on() {
-        keyspace.tracking().changed(&mut shard.tracked, effects, entry.key(), true);
-    }
-    if slot.wait_queues.is_waited_for(entry.key()) {
-        effects.rare().ready.push((db, entry.key().to_vec()));
-    }
-    if keyspace.wants_event(class) {
-        let key = entry.key().to_vec();
-        effects.rare().events.push(Event { class, name: event, db, key });
-    }
+    let changed = ChangedDb { keyspace, db: slot, tracked: &mut shard.tracked, effects, number: db };
+    announce(changed, entry.key(), Change::Removed, by, event);
     discard(slot, effects, entry);
 }
 
@@ -135,21 +118,11 @@ pub fn expire_elements(
         return 0;
     }
     shard.stats.expired_elements += count as u64;
-    slot.watchers.touch(name, !empty);
-    if keyspace.tracking().is_on() {
-        keyspace.tracking().changed(&mut shard.tracked, effects, name, true);
-    }
-    if slot.wait_queues.is_waited_for(name) {
-        effects.rare().ready.push((db, name.to_vec()));
-    }
-    let mut tell = |class: EventClass, event: &'static str| {
-        if keyspace.wants_event(class) {
-            effects.rare().events.push(Event { class, name: event, db, key: name.to_vec() });
-        }
-    };
-    tell(words.class, words.expired);
+    let change = if empty { Change::Removed } else { Change::Written };
+    let changed = ChangedDb { keyspace, db: slot, tracked: &mut shard.tracked, effects, number: db };
+    announce(changed, name, change, By::Expiry, (words.class, words.expired));
     if empty {
-        tell(EventClass::GENERIC, "del");
+        publish_event(keyspace, effects, db, name, (EventClass::GENERIC, "del"));
         let hasher = |entry: &KeyEntry| keyspace.hasher().local_of(entry.key());
         if let Some(entry) = slot.table.remove(local, |entry| entry.key() == name, hasher) {
             keyspace.key_went(index, db, name);

@@ -1,8 +1,7 @@
 //! A piece of the keyspace: the data that one lock guards.
 
+use crate::clients::listeners::KeyClients;
 use crate::clients::tracking::Tracked;
-use crate::clients::waiters::WaitQueues;
-use crate::clients::watch::Watchers;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{Object, Type, ValueExt};
 use crate::keyspace::origin::is_due;
@@ -22,10 +21,8 @@ pub struct Db {
     pub table: Table,
     /// Expiries of keys and of elements.
     pub expiry: ExpiryIndex,
-    /// Clients that wait for keys.
-    pub wait_queues: WaitQueues,
-    /// Clients that watch keys.
-    pub watchers: Watchers,
+    /// Clients that watch keys or wait for some.
+    pub clients: KeyClients,
     /// Replies that list collections while these are changed.
     pub streamed_replies: StreamedReplies,
     /// The snapshots that are being read.
@@ -33,12 +30,6 @@ pub struct Db {
 }
 
 impl Db {
-    /// Whether clients watch its keys or wait for some.
-    #[inline]
-    pub fn has_audience(&self) -> bool {
-        !self.watchers.is_empty() || !self.wait_queues.is_empty()
-    }
-
     /// Leaves an object that was taken out of its key to the replies that still read it. Returned when there is none.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
         if self.streamed_replies.is_empty() && !self.captures.wants(name) {

@@ -157,7 +157,7 @@ fn forget(engine: &Engine, db: u32, sent: Vec<Sent>) {
     for Sent { named, hash, flag } in sent {
         let Some(flag) = flag else { continue };
         locked(engine, db, std::slice::from_ref(&named), |keys| {
-            keys.shard_at(hash).dbs[db].watchers.unwatch(&named.0, &flag);
+            keys.shard_at(hash).dbs[db].clients.unwatch(&named.0, &flag);
         });
     }
 }
@@ -301,7 +301,7 @@ fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
     let slot = &mut keys.shard_at(sent.hash).dbs[db];
     if slot.kind(sent.hash.local(), name, now).is_some() {
         let flag = Arc::new(WatchFlag::default());
-        slot.watchers.watch(name, &flag, false);
+        slot.clients.watch(name, &flag, false);
         sent.flag = Some(flag);
     }
 }
@@ -355,7 +355,7 @@ fn try_settle(
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
         let Some(flag) = sent.flag else { continue };
-        keys.shard_at(sent.hash).dbs[db].watchers.unwatch(&sent.named.0, &flag);
+        keys.shard_at(sent.hash).dbs[db].clients.unwatch(&sent.named.0, &flag);
         match (done && permitted.is_ok(), flag.is_raised()) {
             (true, false) => resting.push(sent.named),
             (true, true) => changed.push(sent.named),
