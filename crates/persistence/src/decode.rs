@@ -7,7 +7,8 @@
 use crate::format::{Family, kind, module, node};
 use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
-use engine::data::value::{KeyEntry, NewString, Object};
+use engine::data::value::{KeyEntry, NewString, Object, Value, ValueExt};
+use engine::data::value_type::{self, ValueType};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
@@ -40,6 +41,14 @@ impl Decoded {
         match NewString::encode(Cow::Borrowed(&bytes)) {
             NewString::Int(n) => Decoded::Int(n),
             _ => Decoded::Bytes(bytes),
+        }
+    }
+
+    /// Returns its type.
+    pub fn value_type(&self) -> &'static ValueType {
+        match self {
+            Decoded::Int(_) | Decoded::Bytes(_) => &value_type::STRING,
+            Decoded::Object(object) => Value::Payload(object).value_type(),
         }
     }
 

@@ -7,3 +7,4 @@ pub mod key_hash;
 pub mod slot;
 pub mod table;
 pub mod value;
+pub mod value_type;

@@ -5,7 +5,7 @@
 //! of all of them.
 
 use crate::Error;
-use crate::data::event_class::EventClass;
+use crate::data::value_type::{self, ElementWords, ValueType};
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
 use structures::list::List;
@@ -36,36 +36,8 @@ pub enum Object {
     Stream(Box<Stream>),
 }
 
-/// The type of a value, as TYPE and SCAN name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Bytes or an integer.
-    String,
-    /// Elements in the order in which they were put there.
-    List,
-    /// Different elements without order.
-    Set,
-    /// Fields with a value each.
-    Hash,
-    /// Members in the order of their scores.
-    SortedSet,
-    /// Records in the order of their ids.
-    Stream,
-}
-
-impl Type {
-    /// Returns the name that TYPE replies.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-            Type::List => "list",
-            Type::Set => "set",
-            Type::Hash => "hash",
-            Type::SortedSet => "zset",
-            Type::Stream => "stream",
-        }
-    }
-}
+// An entry holds its object, so that each of these bytes is one of every key with an object.
+const _: () = assert!(size_of::<Object>() == 24 && size_of::<KeyEntry>() == 8);
 
 /// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
 const EMBEDDED_MAX: usize = 44;
@@ -73,7 +45,9 @@ const EMBEDDED_MAX: usize = 44;
 /// Questions of readers to a value, whatever holds it.
 pub trait ValueExt<'a> {
     /// Returns its type.
-    fn kind(&self) -> Type;
+    fn value_type(&self) -> &'static ValueType;
+    /// Returns its length, as the type's command counts it: bytes of a string, elements of a collection.
+    fn length(&self) -> usize;
     /// Returns the name that OBJECT ENCODING replies.
     fn encoding(&self) -> &'static str;
     /// Returns the string, if the value is one.
@@ -242,14 +216,28 @@ impl Collection for Stream {
 }
 
 impl<'a> ValueExt<'a> for Value<'a> {
-    fn kind(&self) -> Type {
+    fn value_type(&self) -> &'static ValueType {
         match self {
-            Value::Payload(Object::Set(_)) => Type::Set,
-            Value::Payload(Object::List(_)) => Type::List,
-            Value::Packed(_) | Value::Payload(Object::Hash(_)) => Type::Hash,
-            Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
-            Value::Payload(Object::Stream(_)) => Type::Stream,
-            _ => Type::String,
+            Value::Payload(Object::Set(_)) => &value_type::SET,
+            Value::Payload(Object::List(_)) => &value_type::LIST,
+            Value::Packed(_) | Value::Payload(Object::Hash(_)) => &value_type::HASH,
+            Value::Payload(Object::SortedSet(_)) => &value_type::SORTED_SET,
+            Value::Payload(Object::Stream(_)) => &value_type::STREAM,
+            Value::Inline(_) | Value::Int(_) | Value::Payload(Object::String(_)) => &value_type::STRING,
+        }
+    }
+
+    fn length(&self) -> usize {
+        match self {
+            Value::Int(n) => Str::Int(*n).len(),
+            Value::Inline(bytes) => bytes.len(),
+            Value::Payload(Object::String(bytes)) => bytes.len(),
+            Value::Payload(Object::Set(set)) => set.len(),
+            Value::Payload(Object::List(list)) => list.len(),
+            Value::Payload(Object::Hash(hash)) => hash.view().len(),
+            Value::Packed(bytes) => View::packed(bytes).len(),
+            Value::Payload(Object::SortedSet(set)) => set.len(),
+            Value::Payload(Object::Stream(stream)) => stream.len() as usize,
         }
     }
 
@@ -407,24 +395,13 @@ impl Object {
 
     /// Returns the event and the command that announce expired elements.
     pub fn element_words(&self) -> ElementWords {
-        ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
+        Value::Payload(self).value_type().element_expiry
     }
 
     /// Whether it is a collection without elements.
     pub fn is_empty(&self) -> bool {
         if let Object::Hash(hash) = self { hash.view().is_empty() } else { false }
     }
-}
-
-/// Event and command that announce expired elements of a collection.
-#[derive(Clone, Copy, Debug)]
-pub struct ElementWords {
-    /// The class of the keyspace event.
-    pub class: EventClass,
-    /// The event's name.
-    pub expired: &'static str,
-    /// The command that removes elements.
-    pub removal: &'static [u8],
 }
 
 /// A value on its way into an entry.

@@ -9,7 +9,7 @@ pub(crate) mod command_docs;
 mod random_calls;
 pub(crate) mod syntax;
 
-use crate::core::acl_catalog::{CATEGORIES, categories};
+use crate::core::acl_catalog::{categories, category_named};
 use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::command::CommandEntry;
@@ -314,7 +314,7 @@ fn filter(args: &Args<'_>) -> Result<Admits, Error> {
         // No command belongs to a module.
         () if args.is(3, "module") => Box::new(|_| false),
         () if args.is(3, "aclcat") => {
-            let category = CATEGORIES.into_iter().find(|name| name.as_bytes().eq_ignore_ascii_case(&value));
+            let category = category_named(&value);
             Box::new(move |entry| category.is_some_and(|wanted| categories(entry.command).any(|name| name == wanted)))
         }
         () if args.is(3, "pattern") => {

@@ -21,7 +21,7 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use crate::core::lending::Lending;
 use engine::Error;
-use engine::data::value::{Object, Type, Value, ValueExt};
+use engine::data::value::{Object, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::collections::BTreeSet;
@@ -79,7 +79,7 @@ impl Digest {
     pub fn mix_value(&mut self, value: &Value<'_>, expires: bool, lending: &Lending<'_>) {
         let step = || lending.steps(DIGEST_STEPS);
         step();
-        self.mix(&number(value.kind()).to_be_bytes());
+        self.mix(&u32::from(value.value_type().number).to_be_bytes());
         let mut digits = itoa::Buffer::new();
         match value {
             Value::Inline(bytes) => self.mix(bytes),
@@ -116,18 +116,6 @@ impl Digest {
         if expires {
             self.add(b"!!expire!!");
         }
-    }
-}
-
-/// Returns a type's number, as in dumps.
-fn number(kind: Type) -> u32 {
-    match kind {
-        Type::String => 0,
-        Type::List => 1,
-        Type::Set => 2,
-        Type::SortedSet => 3,
-        Type::Hash => 4,
-        Type::Stream => 6,
     }
 }
 
