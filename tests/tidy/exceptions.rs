@@ -32,12 +32,13 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("resp", &[]),
     ("tls", &[]),
     ("structures", &[]),
+    ("rdb", &["resp", "structures"]),
     ("replication", &["resp"]),
     ("cluster", &["resp"]),
-    ("engine", &["resp", "structures", "replication", "cluster"]),
+    ("engine", &["resp", "structures", "rdb", "replication", "cluster"]),
     ("sentinel", &["resp", "engine"]),
-    ("persistence", &["resp", "structures", "replication", "cluster", "engine"]),
-    ("commands", &["resp", "structures", "replication", "cluster", "engine", "sentinel", "persistence"]),
+    ("persistence", &["resp", "structures", "rdb", "replication", "cluster", "engine"]),
+    ("commands", &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence"]),
     (
         "server",
         &[

@@ -4,13 +4,14 @@
 //! ones. A collection above the present limits of packed forms changes its form. A returned value is one that commands
 //! could have made: no element twice, no text where a number must be, no collection without elements.
 
-use crate::format::{Family, kind, module, node};
+use crate::format::{Family, kind, node};
 use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
 use engine::data::value::{KeyEntry, NewString, Object, Value, ValueExt};
 use engine::data::value_type::{self, ValueType};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use foldhash::fast::RandomState;
+use rdb::module_value;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -504,28 +505,7 @@ fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result
 
 /// Refuses a module's value, which cannot be stored; the error names the module.
 fn foreign(source: &mut Source<'_>) -> Result<crate::source::Fault> {
-    let name = module_name(source.length()?);
+    let name = module_value::name(source.length()?);
     let text = format!("The RDB file contains module data I can't load: no matching module type '{name}'");
     Ok(source.fault(Reason::Corrupt(text.into())))
-}
-
-/// Returns the name: nine characters of six bits, above ten bits of a version.
-pub(crate) fn module_name(id: u64) -> String {
-    const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..9).map(|at| char::from(CHARACTERS[(id >> (58 - at * 6) & 0x3f) as usize])).collect()
-}
-
-/// Passes over a module's bytes, up to their end.
-pub(crate) fn skip_module(source: &mut Source<'_>) -> Result<()> {
-    let mut text = Vec::new();
-    loop {
-        match source.length()? {
-            module::EOF => return Ok(()),
-            module::SIGNED | module::UNSIGNED => _ = source.length()?,
-            module::FLOAT => _ = source.array::<4>()?,
-            module::DOUBLE => _ = source.array::<8>()?,
-            module::STRING => source.string_into(&mut text)?,
-            other => return source.corrupt(format!("unknown opcode {other} in a module's value")),
-        }
-    }
 }
