@@ -216,6 +216,10 @@ fn each_element(value: &Decoded, size: &mut dyn FnMut(usize), elements: &mut u64
             set.range(0..set.len()).for_each(|(name, score)| element(name.len() + format_by_digits(score).len()));
         }
         Decoded::Object(Object::Hash(hash)) => each_field(hash.view(), &mut element),
+        Decoded::Object(Object::Other(value)) => {
+            size(value.parts().len());
+            *elements += value.len() as u64;
+        }
         Decoded::Object(Object::Stream(stream)) => {
             let mut cursor = stream.range(Id::MIN, Id::MAX);
             while cursor.next().is_some() {

@@ -11,7 +11,7 @@ use engine::data::value::{KeyEntry, NewString, Object, Value, ValueExt};
 use engine::data::value_type::{self, ValueType};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use foldhash::fast::RandomState;
-use rdb::module_value;
+use rdb::module_value::{self, ModuleReader};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -141,7 +141,11 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, limits: &Encodin
             packed_hash(source, pack, limits)?
         }
         kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, limits)?,
-        kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
+        kind::MODULE_2 => typed(source)?,
+        kind::MODULE_PRE_GA => {
+            let id = source.length()?;
+            return Err(foreign(source, id));
+        }
         _ => match (family, kind) {
             (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, ExpiryPlace::Behind, limits)?,
             (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, ExpiryPlace::Before, limits)?,
@@ -503,9 +507,19 @@ fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result
     Ok(Object::Hash(hash))
 }
 
+/// Reads a module's value, whose type was installed.
+fn typed(source: &mut Source<'_>) -> Result<Object> {
+    let id = source.length()?;
+    let Some((_, module)) = value_type::of_module(id) else { return Err(foreign(source, id)) };
+    let mut reader = ModuleReader::new(source, id);
+    let value = (module.read)(&mut reader)?;
+    reader.end()?;
+    if value.is_empty() { Err(source.fault(Reason::Empty)) } else { Ok(Object::Other(value)) }
+}
+
 /// Refuses a module's value, which cannot be stored; the error names the module.
-fn foreign(source: &mut Source<'_>) -> Result<crate::source::Fault> {
-    let name = module_value::name(source.length()?);
+fn foreign(source: &Source<'_>, id: u64) -> Fault {
+    let name = module_value::name(id);
     let text = format!("The RDB file contains module data I can't load: no matching module type '{name}'");
-    Ok(source.fault(Reason::Corrupt(text.into())))
+    source.fault(Reason::Corrupt(text.into()))
 }

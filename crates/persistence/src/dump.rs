@@ -83,6 +83,7 @@ impl Gradual {
                 (hash.as_listpack().is_none() && style.version(value) == VERSION_COMMON, VERSION_OLDER)
             }
             Object::SortedSet(set) => (set.encoding() != "listpack", VERSION_OLDER),
+            Object::Other(_) => (true, VERSION_OLDER),
             Object::Stream(stream) => (stream::whole_kind(stream) == kind::STREAM_LISTPACKS_3, VERSION_COMMON),
         };
         fits.then(|| {

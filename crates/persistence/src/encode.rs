@@ -4,7 +4,9 @@
 //! listpack that it would be. All functions append to a vector, so they cannot fail.
 
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS, VERSION_VALKEY, kind, node};
+use engine::data::typed_value::{Place, TypedValue};
 use engine::data::value::{Object, Str, Value};
+use rdb::module_value::ModuleWriter;
 use rdb::write::put_compressed;
 pub use rdb::write::{put_length, put_string};
 use resp::format_by_digits;
@@ -81,6 +83,7 @@ pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
         Object::SortedSet(set) if set.encoding() == "listpack" => kind::ZSET_LISTPACK,
         Object::SortedSet(_) => kind::ZSET_2,
         Object::Stream(_) => style.stream_kind(),
+        Object::Other(_) => kind::MODULE_2,
     }
 }
 
@@ -105,7 +108,22 @@ fn put_object(out: &mut Vec<u8>, object: &Object, style: &Style) {
         Object::Hash(hash) => put_hash(out, hash, style),
         Object::SortedSet(set) => put_sorted_set(out, set, style),
         Object::Stream(stream) => crate::stream::put(out, stream, style),
+        Object::Other(value) => put_typed(out, &**value, style),
     }
+}
+
+fn put_typed(out: &mut Vec<u8>, value: &dyn TypedValue, style: &Style) {
+    put_module_id(out, value);
+    let mut from = Some(Place::START);
+    while let Some(place) = from {
+        from = value.write(&mut ModuleWriter::new(out, style.compress), place, usize::MAX);
+    }
+    ModuleWriter::new(out, style.compress).end();
+}
+
+/// Appends the id of the value's type.
+pub(crate) fn put_module_id(out: &mut Vec<u8>, value: &dyn TypedValue) {
+    put_length(out, value.value_type().module.as_ref().map_or(0, |module| module.id));
 }
 
 /// Appends the members of any set one by one.

@@ -5,6 +5,7 @@
 //! of all of them.
 
 use crate::Error;
+use crate::data::typed_value::TypedValue;
 use crate::data::value_type::{self, ElementWords, ValueType};
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
@@ -34,6 +35,8 @@ pub enum Object {
     SortedSet(SortedSet),
     /// A stream.
     Stream(Box<Stream>),
+    /// A value of an installed type.
+    Other(Box<dyn TypedValue>),
 }
 
 // An entry holds its object, so that each of these bytes is one of every key with an object.
@@ -215,6 +218,28 @@ impl Collection for Stream {
     }
 }
 
+impl<T: TypedValue + Default> Collection for T {
+    type Ref<'a> = &'a Self;
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Other(value) = object { value.downcast() } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Other(value) = object { value.downcast_mut() } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Other(Box::new(self))
+    }
+    fn is_empty(&self) -> bool {
+        TypedValue::is_empty(self)
+    }
+    fn next_expiry(&self) -> Option<u64> {
+        TypedValue::next_expiry(self)
+    }
+}
+
 impl<'a> ValueExt<'a> for Value<'a> {
     fn value_type(&self) -> &'static ValueType {
         match self {
@@ -223,6 +248,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Packed(_) | Value::Payload(Object::Hash(_)) => &value_type::HASH,
             Value::Payload(Object::SortedSet(_)) => &value_type::SORTED_SET,
             Value::Payload(Object::Stream(_)) => &value_type::STREAM,
+            Value::Payload(Object::Other(value)) => value.value_type(),
             Value::Inline(_) | Value::Int(_) | Value::Payload(Object::String(_)) => &value_type::STRING,
         }
     }
@@ -238,6 +264,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Packed(bytes) => View::packed(bytes).len(),
             Value::Payload(Object::SortedSet(set)) => set.len(),
             Value::Payload(Object::Stream(stream)) => stream.len() as usize,
+            Value::Payload(Object::Other(value)) => value.len(),
         }
     }
 
@@ -252,6 +279,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Packed(bytes) => View::packed(bytes).encoding(),
             Value::Payload(Object::SortedSet(set)) => set.encoding(),
             Value::Payload(Object::Stream(_)) => "stream",
+            Value::Payload(Object::Other(value)) => value.encoding(),
         }
     }
 
@@ -310,6 +338,7 @@ impl Object {
             Object::Set(set) => set.len(),
             Object::SortedSet(set) => set.len(),
             Object::Hash(hash) => hash.view().len(),
+            Object::Other(value) => value.elements_to_copy(),
             Object::String(_) | Object::List(_) | Object::Stream(_) => 0,
         }
     }
@@ -320,6 +349,7 @@ impl Object {
             Object::Set(set) => Object::Set(set.copy(each)),
             Object::SortedSet(set) => Object::SortedSet(set.copy(each)),
             Object::Hash(hash) => Object::Hash(hash.copy(each)),
+            Object::Other(value) => Object::Other(value.copy(each)),
             other => other.clone(),
         }
     }
@@ -344,6 +374,7 @@ impl Object {
             Object::Hash(hash) => hash.free_effort(),
             Object::SortedSet(set) => set.free_effort(),
             Object::Stream(stream) => stream.free_effort(),
+            Object::Other(value) => value.free_effort(),
         }
     }
 
@@ -366,6 +397,7 @@ impl Object {
             Object::Hash(hash) => hash.drain_step(max),
             Object::SortedSet(set) => set.drain_step(max),
             Object::Stream(stream) => stream.drain_step(max),
+            Object::Other(value) => value.drain_step(max),
         }
     }
 
@@ -379,18 +411,30 @@ impl Object {
             Object::Hash(hash) => hash.memory_usage(samples),
             Object::SortedSet(set) => set.memory_usage(),
             Object::Stream(stream) => stream.memory_usage(),
+            Object::Other(value) => size_of_val(&**value) + value.memory_usage(samples),
         }
     }
 
     /// Returns the earliest expiry of an element of a collection.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
-        if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
+        match self {
+            Object::Hash(hash) => hash.next_expiry(),
+            Object::Other(value) => value.next_expiry(),
+            _ => None,
+        }
     }
 
     /// Removes the element that expired first and passes its name to `removed`; false if no element has expired.
     pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
-        if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
+        match self {
+            Object::Hash(hash) => hash.pop_due(now, removed),
+            Object::Other(value) => {
+                let mut removed = Some(removed);
+                value.pop_due(now, &mut |element| _ = removed.take().map(|removed| removed(element)))
+            }
+            _ => false,
+        }
     }
 
     /// Returns the event and the command that announce expired elements.
@@ -400,7 +444,11 @@ impl Object {
 
     /// Whether it is a collection without elements.
     pub fn is_empty(&self) -> bool {
-        if let Object::Hash(hash) = self { hash.view().is_empty() } else { false }
+        match self {
+            Object::Hash(hash) => hash.view().is_empty(),
+            Object::Other(value) => value.is_empty(),
+            _ => false,
+        }
     }
 }
 

@@ -4,6 +4,10 @@
 //! types are always there; others are [installed](install) by the program, before the first command.
 
 use crate::data::event_class::EventClass;
+use crate::data::typed_value::TypedValue;
+use crate::data::value::{Collection, Object};
+use rdb::module_value::{self, ModuleReader};
+use rdb::source::Result;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -23,6 +27,22 @@ pub struct ValueType {
     pub sizes: Option<&'static str>,
     /// Event and command that announce expired elements.
     pub element_expiry: ElementWords,
+    /// Form of its values in files and dumps, and the module that has the type elsewhere; None for the built-in types.
+    pub module: Option<ModuleType>,
+    /// Makes values of each size and encoding for the tests that every type passes.
+    pub samples: fn() -> Vec<Object>,
+}
+
+/// A type as a module has it.
+pub struct ModuleType {
+    /// The module's name, as MODULE LIST shows it.
+    pub module: &'static str,
+    /// The module's version there.
+    pub module_version: u32,
+    /// [Name and version](rdb::module_value::id) of the type's encoding.
+    pub id: u64,
+    /// Reads a value, of any version of the encoding; the end's marker is the caller's.
+    pub read: fn(&mut ModuleReader<'_, '_>) -> Result<Box<dyn TypedValue>>,
 }
 
 /// Event and command that announce expired elements of a collection.
@@ -53,6 +73,8 @@ pub static STRING: ValueType = ValueType {
     event_class: EventClass::STRING,
     sizes: Some("strings_sizes"),
     element_expiry: ElementWords::NONE,
+    module: None,
+    samples: samples::string,
 };
 
 /// Elements in the order in which they were put there.
@@ -64,6 +86,8 @@ pub static LIST: ValueType = ValueType {
     event_class: EventClass::LIST,
     sizes: Some("lists_items"),
     element_expiry: ElementWords::NONE,
+    module: None,
+    samples: samples::list,
 };
 
 /// Different elements without order.
@@ -75,6 +99,8 @@ pub static SET: ValueType = ValueType {
     event_class: EventClass::SET,
     sizes: Some("sets_items"),
     element_expiry: ElementWords::NONE,
+    module: None,
+    samples: samples::set,
 };
 
 /// Members in the order of their scores.
@@ -86,6 +112,8 @@ pub static SORTED_SET: ValueType = ValueType {
     event_class: EventClass::SORTED_SET,
     sizes: Some("zsets_items"),
     element_expiry: ElementWords::NONE,
+    module: None,
+    samples: samples::sorted_set,
 };
 
 /// Fields with a value each.
@@ -97,6 +125,8 @@ pub static HASH: ValueType = ValueType {
     event_class: EventClass::HASH,
     sizes: Some("hashes_items"),
     element_expiry: ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" },
+    module: None,
+    samples: samples::hash,
 };
 
 /// Records in the order of their ids.
@@ -108,6 +138,8 @@ pub static STREAM: ValueType = ValueType {
     event_class: EventClass::STREAM,
     sizes: None,
     element_expiry: ElementWords::NONE,
+    module: None,
+    samples: samples::stream,
 };
 
 /// Types that are always there.
@@ -118,11 +150,12 @@ static INSTALLED: OnceLock<Vec<&'static ValueType>> = OnceLock::new();
 /// Adds types to the table, for the whole process. To be called before the first command; the first call decides.
 ///
 /// # Panics
-/// Two types have the same name.
+/// Two types have the same name, or one is not a module's.
 pub fn install(types: Vec<&'static ValueType>) {
     for (at, added) in types.iter().enumerate() {
         let mut others = BUILT_IN.iter().chain(&types[..at]);
         assert!(others.all(|other| other.name != added.name), "two value types are called {}", added.name);
+        assert!(added.module.is_some(), "{} has a form in files", added.name);
     }
     let _ = INSTALLED.set(types);
 }
@@ -142,6 +175,15 @@ pub fn named(name: &[u8]) -> Option<&'static ValueType> {
     all().find(|known| known.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
+/// Returns the type whose encoding has this id, of whatever version.
+pub fn of_module(id: u64) -> Option<(&'static ValueType, &'static ModuleType)> {
+    let name = module_value::name(id);
+    installed().iter().find_map(|known| {
+        let form = known.module.as_ref().filter(|form| module_value::name(form.id) == name)?;
+        Some((*known, form))
+    })
+}
+
 impl PartialEq for ValueType {
     fn eq(&self, other: &ValueType) -> bool {
         std::ptr::eq(self, other)
@@ -153,5 +195,85 @@ impl Eq for ValueType {}
 impl fmt::Debug for ValueType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
+    }
+}
+
+/// Values for tests of the built-in types: small and large ones.
+mod samples {
+    use super::*;
+    use structures::hash::{self, FieldTtl, Hash};
+    use structures::list::List;
+    use structures::quicklist::{End, Rules};
+    use structures::set::{self, Set};
+    use structures::sorted_set::{self, SortedSet};
+    use structures::stream::{self, Id, Stream};
+
+    /// Elements of a small value and of a large one.
+    const SIZES: [u64; 2] = [3, 5000];
+
+    fn sized<C: Collection>(make: impl Fn(u64) -> C) -> Vec<Object> {
+        SIZES.map(|size| make(size).into_object()).into()
+    }
+
+    pub fn string() -> Vec<Object> {
+        [&b""[..], b"text", b"12345", &[b'x'; 100], &[b'y'; 100_000]].map(|text| Object::String(text.to_vec())).into()
+    }
+
+    pub fn list() -> Vec<Object> {
+        sized(|size| {
+            let mut list = List::default();
+            (0..size).for_each(|n| list.push(End::Tail, format!("element {n}").into_bytes().into(), &Rules::default()));
+            list
+        })
+    }
+
+    pub fn set() -> Vec<Object> {
+        let limits = set::Limits { intset_entries: 512, listpack_entries: 128, listpack_value: 64 };
+        let numbers = |size| {
+            let mut set = Set::default();
+            (0..size).for_each(|n: u64| _ = set.insert(n.to_string().as_bytes(), &limits));
+            set
+        };
+        let texts = |size| {
+            let mut set = Set::default();
+            (0..size).for_each(|n: u64| _ = set.insert(format!("member {n}").as_bytes(), &limits));
+            set
+        };
+        [sized(numbers), sized(texts)].concat()
+    }
+
+    pub fn sorted_set() -> Vec<Object> {
+        sized(|size| {
+            let (mut set, limits) = (SortedSet::default(), sorted_set::Limits::default());
+            (0..size).for_each(|n| _ = set.insert(format!("member {n}").as_bytes(), n as f64 / 4.0, limits));
+            set
+        })
+    }
+
+    pub fn hash() -> Vec<Object> {
+        let limits = hash::Limits { fields: 128, bytes: 64 };
+        /// Far in the future, in milliseconds of Unix time.
+        const LATER: u64 = 4_000_000_000_000;
+        let with = |size: u64, expiry: fn(u64) -> FieldTtl| {
+            let mut hash = Hash::default();
+            for n in 0..size {
+                hash.set(format!("field {n}").as_bytes(), b"value", expiry(n), 0, limits);
+            }
+            hash
+        };
+        let plain = sized(|size| with(size, |_| FieldTtl::Clear));
+        let timed = sized(|size| with(size, |n| if n % 2 == 0 { FieldTtl::At(LATER + n) } else { FieldTtl::Clear }));
+        [plain, timed].concat()
+    }
+
+    pub fn stream() -> Vec<Object> {
+        const LIMITS: stream::Limits = stream::Limits { bytes: 4096, entries: 100 };
+        sized(|size| {
+            let mut stream = Stream::default();
+            for n in 0..size {
+                stream.append(Id::new(n + 1, 0), [(&b"field"[..], &b"value"[..])].into_iter(), LIMITS);
+            }
+            stream
+        })
     }
 }

@@ -21,6 +21,7 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use crate::core::lending::Lending;
 use engine::Error;
+use engine::data::typed_value::DigestSink;
 use engine::data::value::{Object, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
@@ -95,6 +96,7 @@ impl Digest {
             }),
             Value::Payload(Object::Hash(hash)) => self.mix_hash(hash.view(), lending),
             Value::Packed(bytes) => self.mix_hash(View::packed(bytes), lending),
+            Value::Payload(Object::Other(value)) => value.digest(self),
             Value::Payload(Object::SortedSet(set)) => {
                 for (name, score) in set.range(0..set.len()) {
                     step();
@@ -116,6 +118,16 @@ impl Digest {
         if expires {
             self.add(b"!!expire!!");
         }
+    }
+}
+
+impl DigestSink for Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        Digest::add(self, bytes);
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        Digest::mix(self, bytes);
     }
 }
 
