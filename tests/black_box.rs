@@ -5,6 +5,9 @@
 //! the tests themselves.
 #![forbid(unsafe_code)]
 
+/// The server under test, unless the environment names another.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cinnabar-server");
+
 #[path = "black_box/accounts.rs"]
 mod accounts;
 #[path = "black_box/acknowledged.rs"]

@@ -29,8 +29,7 @@ pub fn is_peer() -> bool {
 }
 
 pub fn binary() -> PathBuf {
-    std::env::var_os("CINNABAR_TEST_SERVER")
-        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_cinnabar-server")), PathBuf::from)
+    std::env::var_os("CINNABAR_TEST_SERVER").map_or_else(|| PathBuf::from(crate::PROGRAM), PathBuf::from)
 }
 
 /// A folder that goes when this value does.

@@ -32,13 +32,17 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("resp", &[]),
     ("tls", &[]),
     ("structures", &[]),
+    ("rdb", &["resp", "structures"]),
     ("replication", &["resp"]),
     ("cluster", &["resp"]),
-    ("engine", &["resp", "structures", "replication", "cluster"]),
+    ("engine", &["resp", "structures", "rdb", "replication", "cluster"]),
     ("sentinel", &["resp", "engine"]),
-    ("persistence", &["resp", "structures", "replication", "cluster", "engine"]),
-    ("command", &["resp", "structures", "replication", "cluster", "engine", "persistence"]),
-    ("commands", &["resp", "structures", "replication", "cluster", "engine", "sentinel", "persistence", "command"]),
+    ("persistence", &["resp", "structures", "rdb", "replication", "cluster", "engine"]),
+    ("command", &["resp", "structures", "rdb", "replication", "cluster", "engine", "persistence"]),
+    (
+        "commands",
+        &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence", "command"],
+    ),
     (
         "server",
         &[

@@ -8,7 +8,7 @@
 //!     for index in 1..args.len() - 1 {
 //!         if let Some(value) = pop(cx, args, index)? { reply; log as LPOP; return Ok(()) }
 //!     }
-//!     cx.wait(args, 1..args.len() - 1, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+//!     cx.wait(args, 1..args.len() - 1, Wait { kind: Some(&LIST), ..Wait::until(deadline) });
 //!     Ok(())
 //! }
 //! ```
@@ -34,7 +34,7 @@ use crate::core::{busy_script, cluster_routing, tracked_reads};
 use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
-use engine::data::value::Type;
+use engine::data::value_type::ValueType;
 use engine::host::threads::Server;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::{Asker, Origin};
@@ -93,7 +93,7 @@ pub struct Wait {
     /// The end of the wait; None: it has none.
     pub deadline: Option<SteadyMs>,
     /// The type that makes a key useful.
-    pub kind: Option<Type>,
+    pub kind: Option<&'static ValueType>,
     /// Whether another attempt is due also when a key is removed or changes its type (XREADGROUP).
     pub on_missing: bool,
     /// The reply to a client that may not wait.
@@ -375,7 +375,7 @@ impl BlockedClient {
 }
 
 impl WaitRequest for BlockedClient {
-    fn wants(&self, kind: Option<Type>) -> bool {
+    fn wants(&self, kind: Option<&'static ValueType>) -> bool {
         self.wait.on_missing || kind.is_some() && kind == self.wait.kind
     }
 

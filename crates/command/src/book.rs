@@ -23,7 +23,8 @@ use crate::core::context::{Context, Flow, KeyArgs, Now};
 use crate::core::rights::Call;
 use crate::core::session::Session;
 use engine::data::event_class::EventClass;
-use engine::data::value::{NewString, Type};
+use engine::data::value::NewString;
+use engine::data::value_type::STRING;
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::origin::is_due;
 use engine::propagation::effects::Logged;
@@ -167,7 +168,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     log(cx, &[b"SET", &args[1], &args[2], b"KEEPTTL"]);
     let value = args.take(2);
     let mut edit = cx.keys.edit(cx.key(args, 1));
-    if edit.kind().is_some_and(|kind| kind != Type::String) {
+    if edit.value_type().is_some_and(|kind| *kind != STRING) {
         drop(edit);
         return fail(cx, BookCode::Type, "a non-string value exists");
     }

@@ -59,6 +59,8 @@ pub mod version;
 use core::acl_catalog::Catalog;
 use core::command::Command;
 use core::command_table::CommandTable;
+use engine::data::value_type::{self, ValueType};
+use std::sync::OnceLock;
 
 /// All commands, by room.
 const ROOMS: &[&[&[Command]]] = &[
@@ -81,13 +83,32 @@ const ROOMS: &[&[&[Command]]] = &[
     transactions::COMMANDS,
 ];
 
+/// A value type with its commands, as a program installs it.
+pub struct InstalledType {
+    /// The type's line of the table.
+    pub value_type: &'static ValueType,
+    /// Commands on its values.
+    pub commands: &'static [Command],
+}
+
+static TYPES: OnceLock<&'static [InstalledType]> = OnceLock::new();
+
+/// Adds value types and their commands to the whole process. To be called before [`install`]; the first call decides.
+pub fn install_types(types: &'static [InstalledType]) {
+    if TYPES.set(types).is_ok() {
+        value_type::install(types.iter().map(|installed| installed.value_type).collect());
+    }
+}
+
 /// The commands of this process, or of the Sentinel within it: a Sentinel has few.
 pub(crate) fn all() -> impl Iterator<Item = &'static Command> {
     let is_sentinel = core::mode::is_sentinel();
     let shared = move |command: &&Command| !is_sentinel || sentinel::shares(command);
     let own = if is_sentinel { sentinel::COMMANDS } else { &[] };
     let in_part = is_sentinel.then(sentinel::shared_in_part).into_iter().flatten();
-    ROOMS.iter().copied().flatten().copied().flatten().filter(shared).chain(own).chain(in_part)
+    let built_in = ROOMS.iter().copied().flatten().copied().flatten();
+    let of_types = TYPES.get().copied().unwrap_or_default().iter().flat_map(|installed| installed.commands);
+    built_in.chain(of_types).filter(shared).chain(own).chain(in_part)
 }
 
 /// Makes the commands known to the whole process, some of them by other names (`rename-command`). To be called before

@@ -11,6 +11,7 @@
 
 use crate::decode::Decoded;
 use engine::data::value::Object;
+use engine::data::value_type;
 use hdrhistogram::Histogram;
 use resp::format_by_digits;
 use std::collections::BTreeMap;
@@ -18,8 +19,19 @@ use std::io::{self, Write};
 use structures::hash::View;
 use structures::stream::Id;
 
-/// Types in the order of the columns. No module is read: its column stays empty.
-const TYPES: [&str; 7] = ["string", "list", "set", "zset", "hash", "module", "stream"];
+/// Columns: a type's is that of its number; types from modules share one.
+const COLUMNS: usize = 7;
+
+/// Returns the names of the columns.
+fn names() -> [&'static str; COLUMNS] {
+    std::array::from_fn(|column| {
+        value_type::BUILT_IN
+            .iter()
+            .find(|known| usize::from(known.number) == column)
+            .map_or("module", |known| known.name)
+    })
+}
+
 /// The most elements of a key, and the most bytes of an element, that percentiles cover.
 const MAX_COUNT: u64 = 200 * 1024;
 const MAX_SIZE: u64 = 1024 * 1024;
@@ -40,7 +52,7 @@ pub enum StatsFormat {
 /// Figures of a file's keys.
 #[derive(Debug, Default)]
 pub struct FileStats {
-    databases: BTreeMap<u64, [TypeStats; TYPES.len()]>,
+    databases: BTreeMap<u64, [TypeStats; COLUMNS]>,
 }
 
 /// Figures of the keys of a type in a database.
@@ -147,35 +159,30 @@ impl FileStats {
     }
 }
 
-fn write_database(
-    db: u64,
-    stats: &[TypeStats; TYPES.len()],
-    format: StatsFormat,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn write_database(db: u64, stats: &[TypeStats; COLUMNS], format: StatsFormat, out: &mut dyn Write) -> io::Result<()> {
     let columns = stats.each_ref().map(TypeStats::lines);
     match format {
         StatsFormat::Info => {
             for line in 0..columns[0].len() {
-                for (name, column) in TYPES.iter().zip(&columns) {
+                for (name, column) in names().iter().zip(&columns) {
                     let (figure, value) = &column[line];
                     writeln!(out, "[info] db.{db}.type.{name}.{figure}:{value}")?;
                 }
             }
         }
         StatsFormat::Table => {
-            let mut row = |figure: &str, values: [&str; TYPES.len()]| {
+            let mut row = |figure: &str, values: [&str; COLUMNS]| {
                 write!(out, "{:<30}", format!("db.{db}.{figure}"))?;
                 values.iter().try_for_each(|value| write!(out, "\t{value:<5}"))?;
                 writeln!(out)
             };
-            row("type.name", TYPES)?;
+            row("type.name", names())?;
             for line in 0..columns[0].len() {
                 row(columns[0][line].0, columns.each_ref().map(|column| column[line].1.as_str()))?;
             }
         }
         StatsFormat::Csv => {
-            writeln!(out, "db.{db}.type.name,{}", TYPES.join(","))?;
+            writeln!(out, "db.{db}.type.name,{}", names().join(","))?;
             for line in 0..columns[0].len() {
                 let values = columns.each_ref().map(|column| column[line].1.as_str());
                 writeln!(out, "db.{db}.{},{}", columns[0][line].0, values.join(","))?;
@@ -186,14 +193,8 @@ fn write_database(
 }
 
 fn column(value: &Decoded) -> usize {
-    match value {
-        Decoded::Int(_) | Decoded::Bytes(_) | Decoded::Object(Object::String(_)) => 0,
-        Decoded::Object(Object::List(_)) => 1,
-        Decoded::Object(Object::Set(_)) => 2,
-        Decoded::Object(Object::SortedSet(_)) => 3,
-        Decoded::Object(Object::Hash(_)) => 4,
-        Decoded::Object(Object::Stream(_)) => 6,
-    }
+    let number = value.value_type().number;
+    usize::from(number).min(COLUMNS - 1)
 }
 
 /// Gives the size of each element to `size`, and how many the value has to `elements`: an entry of a stream is one
@@ -215,6 +216,10 @@ fn each_element(value: &Decoded, size: &mut dyn FnMut(usize), elements: &mut u64
             set.range(0..set.len()).for_each(|(name, score)| element(name.len() + format_by_digits(score).len()));
         }
         Decoded::Object(Object::Hash(hash)) => each_field(hash.view(), &mut element),
+        Decoded::Object(Object::Other(value)) => {
+            size(value.parts().len());
+            *elements += value.len() as u64;
+        }
         Decoded::Object(Object::Stream(stream)) => {
             let mut cursor = stream.range(Id::MIN, Id::MAX);
             while cursor.next().is_some() {

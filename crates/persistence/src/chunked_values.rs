@@ -9,16 +9,20 @@
 //! | list | the nodes are shared with it, so a copy of the node that is changed | as ever |
 //! | string of more than 4 MiB | the blocks that it changes are copied, up to 16 MiB of them | as ever |
 //! | other strings, stream | what is left of it is written down | as ever |
+//! | installed types | the same, or what the type's `begin_sweep` keeps | as ever |
 //!
 //! Bytes are those of [`encode`](crate::encode), but for strings of more than [`COMPRESSED_MAX`], which are not
 //! compressed: that would take them as a whole.
 
 use crate::encode::{
-    Style, kind_of, put_expiry_after, put_expiry_before, put_item, put_length, put_node, put_scored, put_string,
+    Style, kind_of, put_expiry_after, put_expiry_before, put_item, put_length, put_module_id, put_node, put_scored,
+    put_string,
 };
+use engine::data::typed_value::{Place, RestOfValue};
 use engine::data::value::{Object, Value};
 use engine::snapshot::before_images::SharedImages;
 use engine::snapshot::encoder::ValueCursor;
+use rdb::module_value::ModuleWriter;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +39,8 @@ const LARGE_ELEMENTS: usize = 4096;
 const LARGE_NODES: usize = 64;
 /// Bytes above which a string is large.
 const LARGE_STRING: usize = 64 << 10;
+/// Elements by whose size that of an installed type's value is judged.
+const SAMPLES: usize = 5;
 /// Longer strings are not compressed.
 const COMPRESSED_MAX: usize = 4 << 20;
 
@@ -49,6 +55,7 @@ pub fn is_large(value: &Value<'_>) -> bool {
         Object::Hash(hash) => hash.as_listpack().is_none() && hash.view().len() > LARGE_ELEMENTS,
         Object::SortedSet(set) => set.encoding() != "listpack" && set.len() > LARGE_ELEMENTS,
         Object::Stream(stream) => stream.node_count() > LARGE_NODES,
+        Object::Other(value) => value.len() > LARGE_ELEMENTS || value.memory_usage(SAMPLES) > LARGE_STRING,
     }
 }
 
@@ -81,6 +88,8 @@ enum State {
     Patched(Patched),
     Swept(Swept),
     Nodes(NodesLeft),
+    /// The rest of an installed type's value.
+    Rest(Box<dyn RestOfValue>),
     /// The whole value is written down.
     Done,
 }
@@ -112,6 +121,7 @@ impl Pieces {
                 pieces.at = set.len() as u64;
             }
             Object::Stream(stream) => put_length(out, stream.node_count() as u64),
+            Object::Other(value) => put_module_id(out, &**value),
         }
         pieces
     }
@@ -164,6 +174,19 @@ impl Pieces {
                 }
                 false
             }
+            Object::Other(value) => {
+                let mut writer = ModuleWriter::new(out, how.style.compress);
+                match value.write(&mut writer, Place(self.at), max) {
+                    Some(place) => {
+                        self.at = place.0;
+                        false
+                    }
+                    None => {
+                        writer.end();
+                        true
+                    }
+                }
+            }
         }
     }
 
@@ -203,6 +226,12 @@ impl Pieces {
     }
 }
 
+impl Pieces {
+    fn rest(&self, object: &mut Object) -> Option<Box<dyn RestOfValue>> {
+        if let Object::Other(value) = object { value.begin_sweep(Place(self.at)) } else { None }
+    }
+}
+
 impl ValueCursor for Pieces {
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         match &mut self.state {
@@ -213,6 +242,14 @@ impl ValueCursor for Pieces {
                 let end = out.len().saturating_add(max);
                 while out.len() < end && nodes.next(|node| put_node(out, node, &self.how.style)) {}
                 nodes.is_empty()
+            }
+            State::Rest(rest) => {
+                let mut writer = ModuleWriter::new(out, self.how.style.compress);
+                let is_last = rest.write(&mut writer, max);
+                if is_last {
+                    writer.end();
+                }
+                is_last
             }
             State::Done => true,
         }
@@ -230,6 +267,8 @@ impl ValueCursor for Pieces {
     fn follow(&mut self, object: &mut Object, kept: &SharedImages) {
         if let Object::List(List::Quick(list)) = object {
             self.state = State::Nodes(list.nodes_left(self.at as usize));
+        } else if let Some(rest) = self.rest(object) {
+            self.state = State::Rest(rest);
         } else if let Some(swept) = self.sweep(object, kept) {
             self.state = State::Swept(swept);
         } else {

@@ -4,12 +4,14 @@
 //! ones. A collection above the present limits of packed forms changes its form. A returned value is one that commands
 //! could have made: no element twice, no text where a number must be, no collection without elements.
 
-use crate::format::{Family, kind, module, node};
+use crate::format::{Family, kind, node};
 use crate::source::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
-use engine::data::value::{KeyEntry, NewString, Object};
+use engine::data::value::{KeyEntry, NewString, Object, Value, ValueExt};
+use engine::data::value_type::{self, ValueType};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use foldhash::fast::RandomState;
+use rdb::module_value::{self, ModuleReader};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -40,6 +42,14 @@ impl Decoded {
         match NewString::encode(Cow::Borrowed(&bytes)) {
             NewString::Int(n) => Decoded::Int(n),
             _ => Decoded::Bytes(bytes),
+        }
+    }
+
+    /// Returns its type.
+    pub fn value_type(&self) -> &'static ValueType {
+        match self {
+            Decoded::Int(_) | Decoded::Bytes(_) => &value_type::STRING,
+            Decoded::Object(object) => Value::Payload(object).value_type(),
         }
     }
 
@@ -131,7 +141,11 @@ pub fn value(source: &mut Source<'_>, kind: u8, family: Family, limits: &Encodin
             packed_hash(source, pack, limits)?
         }
         kind::STREAM_LISTPACKS | kind::STREAM_LISTPACKS_2 | kind::STREAM_LISTPACKS_3 => stream(source, kind, limits)?,
-        kind::MODULE_PRE_GA | kind::MODULE_2 => return Err(foreign(source)?),
+        kind::MODULE_2 => typed(source)?,
+        kind::MODULE_PRE_GA => {
+            let id = source.length()?;
+            return Err(foreign(source, id));
+        }
         _ => match (family, kind) {
             (Family::Valkey, kind::VALKEY_HASH_2) => hash(source, ExpiryPlace::Behind, limits)?,
             (Family::Redis, kind::REDIS_HASH_METADATA_PRE_GA) => hash(source, ExpiryPlace::Before, limits)?,
@@ -493,30 +507,19 @@ fn packed_timed_hash(source: &mut Source<'_>, limits: &EncodingLimits) -> Result
     Ok(Object::Hash(hash))
 }
 
+/// Reads a module's value, whose type was installed.
+fn typed(source: &mut Source<'_>) -> Result<Object> {
+    let id = source.length()?;
+    let Some((_, module)) = value_type::of_module(id) else { return Err(foreign(source, id)) };
+    let mut reader = ModuleReader::new(source, id);
+    let value = (module.read)(&mut reader)?;
+    reader.end()?;
+    if value.is_empty() { Err(source.fault(Reason::Empty)) } else { Ok(Object::Other(value)) }
+}
+
 /// Refuses a module's value, which cannot be stored; the error names the module.
-fn foreign(source: &mut Source<'_>) -> Result<crate::source::Fault> {
-    let name = module_name(source.length()?);
+fn foreign(source: &Source<'_>, id: u64) -> Fault {
+    let name = module_value::name(id);
     let text = format!("The RDB file contains module data I can't load: no matching module type '{name}'");
-    Ok(source.fault(Reason::Corrupt(text.into())))
-}
-
-/// Returns the name: nine characters of six bits, above ten bits of a version.
-pub(crate) fn module_name(id: u64) -> String {
-    const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..9).map(|at| char::from(CHARACTERS[(id >> (58 - at * 6) & 0x3f) as usize])).collect()
-}
-
-/// Passes over a module's bytes, up to their end.
-pub(crate) fn skip_module(source: &mut Source<'_>) -> Result<()> {
-    let mut text = Vec::new();
-    loop {
-        match source.length()? {
-            module::EOF => return Ok(()),
-            module::SIGNED | module::UNSIGNED => _ = source.length()?,
-            module::FLOAT => _ = source.array::<4>()?,
-            module::DOUBLE => _ = source.array::<8>()?,
-            module::STRING => source.string_into(&mut text)?,
-            other => return source.corrupt(format!("unknown opcode {other} in a module's value")),
-        }
-    }
+    source.fault(Reason::Corrupt(text.into()))
 }

@@ -12,10 +12,10 @@ use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
 use crate::source::{Result, Source};
 use crate::stream;
-use crc_fast::{CrcAlgorithm, checksum};
 use engine::data::value::{Object, Value};
 use engine::keyspace::encoding_limits::EncodingLimits;
 use engine::snapshot::encoder::ValueCursor;
+use rdb::checksum::checksum;
 use structures::list::List;
 use structures::set::Set;
 use structures::stream::Stream;
@@ -83,6 +83,7 @@ impl Gradual {
                 (hash.as_listpack().is_none() && style.version(value) == VERSION_COMMON, VERSION_OLDER)
             }
             Object::SortedSet(set) => (set.encoding() != "listpack", VERSION_OLDER),
+            Object::Other(_) => (true, VERSION_OLDER),
             Object::Stream(stream) => (stream::whole_kind(stream) == kind::STREAM_LISTPACKS_3, VERSION_COMMON),
         };
         fits.then(|| {
@@ -142,7 +143,7 @@ fn newer_stream(stream: &Stream, style: &Style) -> Option<Vec<u8>> {
 
 fn finish(mut out: Vec<u8>, version: u16) -> Vec<u8> {
     out.extend_from_slice(&version.to_le_bytes());
-    let sum = checksum(CrcAlgorithm::Crc64Redis, &out);
+    let sum = checksum(&out);
     out.extend_from_slice(&sum.to_le_bytes());
     out
 }
@@ -192,7 +193,7 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
         return None;
     }
     let stated = u64::from_le_bytes(*stated.first_chunk()?);
-    let sum = || checksum(CrcAlgorithm::Crc64Redis, &bytes[..bytes.len() - 8]);
+    let sum = || checksum(&bytes[..bytes.len() - 8]);
     (skip_sum || stated == sum()).then_some(Payload { body, version })
 }
 

@@ -3,13 +3,16 @@
 //! Packed collections go to disk as they lie in memory; a packed sorted set, whose memory has another form, as the
 //! listpack that it would be. All functions append to a vector, so they cannot fail.
 
-use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS, VERSION_VALKEY, kind, length, node, string};
+use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS, VERSION_VALKEY, kind, node};
+use engine::data::typed_value::{Place, TypedValue};
 use engine::data::value::{Object, Str, Value};
+use rdb::module_value::ModuleWriter;
+use rdb::write::put_compressed;
+pub use rdb::write::{put_length, put_string};
 use resp::format_by_digits;
 use structures::hash::Hash;
 use structures::list::List;
 use structures::listpack::{Builder, Item, Listpack};
-use structures::lzf;
 use structures::quicklist::NodeView;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
@@ -53,13 +56,6 @@ fn has_field_expiries(value: &Value<'_>) -> bool {
     matches!(value, Value::Payload(Object::Hash(hash)) if hash.view().volatile_len() > 0)
 }
 
-/// Shorter strings are not worth compressing, in bytes.
-const COMPRESS_MIN: usize = 21;
-/// Bytes that compression must save.
-const SAVED_MIN: usize = 4;
-/// Digits of the longest number that replaces a string.
-const DIGITS_MAX: usize = 11;
-
 /// Appends the type of a value.
 pub fn put_kind(out: &mut Vec<u8>, value: &Value<'_>, style: &Style) {
     out.push(kind_of(value, style));
@@ -87,6 +83,7 @@ pub(crate) fn kind_of(value: &Value<'_>, style: &Style) -> u8 {
         Object::SortedSet(set) if set.encoding() == "listpack" => kind::ZSET_LISTPACK,
         Object::SortedSet(_) => kind::ZSET_2,
         Object::Stream(_) => style.stream_kind(),
+        Object::Other(_) => kind::MODULE_2,
     }
 }
 
@@ -111,7 +108,22 @@ fn put_object(out: &mut Vec<u8>, object: &Object, style: &Style) {
         Object::Hash(hash) => put_hash(out, hash, style),
         Object::SortedSet(set) => put_sorted_set(out, set, style),
         Object::Stream(stream) => crate::stream::put(out, stream, style),
+        Object::Other(value) => put_typed(out, &**value, style),
     }
+}
+
+fn put_typed(out: &mut Vec<u8>, value: &dyn TypedValue, style: &Style) {
+    put_module_id(out, value);
+    let mut from = Some(Place::START);
+    while let Some(place) = from {
+        from = value.write(&mut ModuleWriter::new(out, style.compress), place, usize::MAX);
+    }
+    ModuleWriter::new(out, style.compress).end();
+}
+
+/// Appends the id of the value's type.
+pub(crate) fn put_module_id(out: &mut Vec<u8>, value: &dyn TypedValue) {
+    put_length(out, value.value_type().module.as_ref().map_or(0, |module| module.id));
 }
 
 /// Appends the members of any set one by one.
@@ -240,80 +252,6 @@ pub(crate) fn put_item(out: &mut Vec<u8>, item: Item<'_>, style: &Style) {
     put_string(out, item.bytes(&mut itoa::Buffer::new()), style.compress);
 }
 
-/// Appends a length, or a count.
-pub fn put_length(out: &mut Vec<u8>, len: u64) {
-    if len < 1 << 6 {
-        out.push(len as u8);
-    } else if len < 1 << 14 {
-        out.extend_from_slice(&[length::FOURTEEN_BITS << 6 | (len >> 8) as u8, len as u8]);
-    } else if let Ok(len) = u32::try_from(len) {
-        out.push(length::BYTES_4);
-        out.extend_from_slice(&len.to_be_bytes());
-    } else {
-        out.push(length::BYTES_8);
-        out.extend_from_slice(&len.to_be_bytes());
-    }
-}
-
-/// Appends a string in its shortest form.
-pub fn put_string(out: &mut Vec<u8>, text: &[u8], compress: bool) {
-    if text.len() <= DIGITS_MAX
-        && let Some(n) = resp::number::parse_i64(text).and_then(|n| i32::try_from(n).ok())
-    {
-        return put_int(out, n);
-    }
-    if compress && text.len() >= COMPRESS_MIN && put_shorter(out, text) {
-        return;
-    }
-    put_length(out, text.len() as u64);
-    out.extend_from_slice(text);
-}
-
-/// Appends a string compressed, if that makes it shorter.
-fn put_shorter(out: &mut Vec<u8>, text: &[u8]) -> bool {
-    let (start, limit) = (out.len(), text.len() - SAVED_MIN);
-    // The head is known when the rest is there: room for it is made, mostly as much as it takes.
-    put_compressed_head(out, limit, text.len());
-    let from = out.len();
-    if lzf::compress_onto(text, limit, out).is_none() {
-        out.truncate(start);
-        return false;
-    }
-    let end = out.len();
-    put_compressed_head(out, end - from, text.len());
-    let after = start + out.len() - end;
-    out.copy_within(end.., start);
-    if after < from {
-        out.copy_within(from..end, after);
-    }
-    out.truncate(end - (from - after));
-    true
-}
-
-fn put_int(out: &mut Vec<u8>, n: i32) {
-    let head = |encoding: u8| length::ENCODED << 6 | encoding;
-    if let Ok(n) = i8::try_from(n) {
-        out.extend_from_slice(&[head(string::INT_8), n as u8]);
-    } else if let Ok(n) = i16::try_from(n) {
-        out.push(head(string::INT_16));
-        out.extend_from_slice(&n.to_le_bytes());
-    } else {
-        out.push(head(string::INT_32));
-        out.extend_from_slice(&n.to_le_bytes());
-    }
-}
-
-fn put_compressed(out: &mut Vec<u8>, bytes: &[u8], len: usize) {
-    put_compressed_head(out, bytes.len(), len);
-    out.extend_from_slice(bytes);
-}
-
-fn put_compressed_head(out: &mut Vec<u8>, compressed: usize, len: usize) {
-    out.push(length::ENCODED << 6 | string::LZF);
-    put_length(out, compressed as u64);
-    put_length(out, len as u64);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,23 +269,6 @@ mod tests {
             } else {
                 prop_assert!(places > 3);
             }
-        }
-
-        /// The compressed length may take fewer bytes than the text's.
-        #[test]
-        fn strings_are_compressed_where_they_lie(before in 0..3usize, text in "[ab]{21,400}|(abcdefgh){8,3000}|.{21,90}") {
-            let mut out = vec![b'x'; before];
-            put_string(&mut out, text.as_bytes(), true);
-            prop_assert_eq!(&out[..before], &b"xxx"[..before]);
-            let mut expected = Vec::new();
-            match lzf::compress(text.as_bytes(), text.len() - SAVED_MIN) {
-                Some(shorter) => put_compressed(&mut expected, &shorter, text.len()),
-                None => {
-                    put_length(&mut expected, text.len() as u64);
-                    expected.extend_from_slice(text.as_bytes());
-                }
-            }
-            prop_assert_eq!(&out[before..], &expected[..]);
         }
     }
 }

@@ -23,18 +23,17 @@ pub mod decode;
 pub mod dump;
 pub mod encode;
 pub mod fan_out;
-pub mod format;
 pub mod load;
 pub mod save;
 pub mod slot_snapshot;
 mod snapshot_writer;
-pub mod source;
 mod stream;
 mod ziplist;
 
 pub use decode::Decoded;
 pub use encode::Style;
-pub use source::{Fault, Reason, Source};
+pub use rdb::source::{Fault, Reason, Source};
+pub use rdb::{format, source};
 
 #[cfg(test)]
 mod kinds;

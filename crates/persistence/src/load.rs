@@ -2,13 +2,14 @@
 //!
 //! The loader hands each item to a [`Sink`], and the destination is the sink's affair.
 
-use crate::decode::{self, Decoded, module_name, skip_module};
+use crate::decode::{self, Decoded};
 use crate::format::{Family, is_known, opcode};
 use crate::source::{Reason, Result, Source};
 use cluster::SLOTS;
 use cluster::slot_set::SlotSet;
 use engine::data::value::Object;
 use engine::keyspace::encoding_limits::EncodingLimits;
+use rdb::module_value;
 use std::ops::RangeInclusive;
 
 /// A key that was read, with its attributes.
@@ -322,10 +323,10 @@ fn footer(source: &mut Source<'_>, version: u16, options: LoadOptions, sink: &mu
 }
 
 fn module_field(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
-    let name = module_name(source.length()?);
+    let name = module_value::name(source.length()?);
     // An opcode and a number precede the value: the time to read it.
     let _ = (source.length()?, source.length()?);
-    skip_module(source)?;
+    module_value::skip(source)?;
     sink.skipped_module(&name);
     Ok(())
 }
@@ -336,12 +337,12 @@ fn key_metadata(source: &mut Source<'_>, sink: &mut dyn Sink) -> Result<()> {
     const MAY_BE_IGNORED: u32 = 1;
     for _ in 0..source.length()? {
         let class = u32::from_le_bytes(source.array()?);
-        let name = &module_name(u64::from(class >> 8) << 40)[..4];
+        let name = &module_value::name(u64::from(class >> 8) << 40)[..4];
         if class & MAY_BE_IGNORED == 0 {
             let text = format!("The RDB file contains key metadata I can't load: no matching class '{name}'");
             return source.corrupt(text);
         }
-        skip_module(source)?;
+        module_value::skip(source)?;
         sink.skipped_module(name);
     }
     Ok(())

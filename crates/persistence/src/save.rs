@@ -9,12 +9,12 @@ use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_VALKEY, opcode};
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use cluster::slot_set::SlotSet;
-use crc_fast::{CrcAlgorithm, Digest};
 use engine::Engine;
 use engine::data::value::{KeyEntry, Object, Value};
 use engine::snapshot::encoder::{Encode, Encoder, ValueCursor};
 use engine::snapshot::open_snapshots::{BegunSnapshot, Purpose};
 use engine::snapshot_steps::{Snapshot, SnapshotRequest};
+use rdb::checksum::{self, Digest};
 use std::any::Any;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -148,7 +148,7 @@ impl<'e> SnapshotFile<'e> {
     /// `to` cannot be written; `Interrupted` where the snapshot was cancelled.
     pub fn write(self, to: &mut (dyn Write + Send)) -> io::Result<SavedSize> {
         let (options, begun) = (&self.options, self.snapshot.begun());
-        let sum = options.sum.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
+        let sum = options.sum.then(checksum::digest);
         let mut out = Out { to, sum, written: SavedSize::default(), db: None, begun };
         out.put(&header(options, begun))?;
         if options.data {

@@ -7,6 +7,7 @@ use engine::Engine;
 use engine::acl::catalog::{CommandCatalog, CommandNumber};
 use engine::acl::user::RuleContext;
 use engine::config::Directive;
+use engine::data::value_type;
 use std::sync::OnceLock;
 
 /// All commands and subcommands. A command's number is that of its entry in the
@@ -86,11 +87,21 @@ impl CommandCatalog for Catalog {
 
 /// Returns the category of this name, in whatever case.
 pub fn category_named(name: &[u8]) -> Option<&'static str> {
-    CATEGORIES.into_iter().find(|category| category.as_bytes().eq_ignore_ascii_case(name))
+    all_categories().find(|category| category.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Names of all categories, in the order in which they are listed.
-pub const CATEGORIES: [&str; 21] = [
+/// Returns all categories, in the order in which they are listed.
+pub fn all_categories() -> impl Iterator<Item = &'static str> {
+    let installed = value_type::installed();
+    let is_new = move |at: usize, name: &str| {
+        !CATEGORIES.contains(&name) && installed[..at].iter().all(|earlier| earlier.acl_category != name)
+    };
+    let added = installed.iter().map(|added| added.acl_category).enumerate();
+    CATEGORIES.into_iter().chain(added.filter(move |(at, name)| is_new(*at, name)).map(|(_, name)| name))
+}
+
+/// Categories that are always there, in the order in which they are listed.
+const CATEGORIES: [&str; 21] = [
     "keyspace",
     "read",
     "write",
@@ -122,23 +133,17 @@ fn of_group(command: &Command) -> Option<&'static str> {
     match command.group {
         // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
         Group::Generic => command.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
-        Group::String => Some("string"),
-        Group::List => Some("list"),
-        Group::Set => Some("set"),
-        Group::SortedSet => Some("sortedset"),
-        Group::Hash => Some("hash"),
         Group::Transactions => Some("transaction"),
         Group::Connection => Some("connection"),
         Group::Scripting => Some("scripting"),
         Group::HyperLogLog => Some("hyperloglog"),
         Group::Geo => Some("geo"),
-        Group::Stream => Some("stream"),
         Group::Bitmap => Some("bitmap"),
-        Group::PubSub | Group::Server | Group::Cluster | Group::Sentinel => None,
+        group => group.value_type().map(|of| of.acl_category),
     }
 }
 
-/// Returns the command's categories, in the order of [`CATEGORIES`].
+/// Returns the command's categories, in the order of [`all_categories`].
 pub fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
     let group = of_group(command);
     let flags = command.flags;
@@ -155,7 +160,7 @@ pub fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
         _ => false,
     };
     let own = command.categories;
-    CATEGORIES.into_iter().filter(move |name| group == Some(name) || implied(name) || own.contains(name))
+    all_categories().filter(move |name| group == Some(name) || implied(name) || own.contains(name))
 }
 
 /// Returns the context that rules refer to in this engine.

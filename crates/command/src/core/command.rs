@@ -17,6 +17,7 @@
 use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::config::Directive;
+use engine::data::value_type::{self, ValueType};
 use engine::{Engine, Error, Word};
 use smallvec::SmallVec;
 
@@ -173,6 +174,24 @@ pub enum Group {
     Stream,
     /// Bits of strings.
     Bitmap,
+    /// Values of an installed type.
+    Type(&'static ValueType),
+}
+
+impl Group {
+    /// Returns the type whose values the commands are for, if there is one.
+    pub fn value_type(self) -> Option<&'static ValueType> {
+        Some(match self {
+            Group::String => &value_type::STRING,
+            Group::List => &value_type::LIST,
+            Group::Set => &value_type::SET,
+            Group::SortedSet => &value_type::SORTED_SET,
+            Group::Hash => &value_type::HASH,
+            Group::Stream => &value_type::STREAM,
+            Group::Type(installed) => installed,
+            _ => return None,
+        })
+    }
 }
 
 /// A command's use of a key, and the key's place among the arguments.

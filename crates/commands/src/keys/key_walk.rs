@@ -8,6 +8,7 @@
 
 use engine::data::slot::slot_of;
 use engine::data::value::{KeyEntry, ValueExt};
+use engine::data::value_type::ValueType;
 use engine::keyspace::keys::Keys;
 use engine::keyspace::origin::is_due;
 use engine::{Error, glob};
@@ -174,7 +175,7 @@ pub(crate) struct Filter {
     /// A pattern of names; None: any name.
     pub pattern: Option<Vec<u8>>,
     /// A type; None: any type.
-    pub kind: Option<&'static str>,
+    pub kind: Option<&'static ValueType>,
     /// A range of slots; None: any slot.
     pub slots: Option<RangeInclusive<u16>>,
     /// Whether keys of importing slots are shown, too.
@@ -184,7 +185,7 @@ pub(crate) struct Filter {
 impl Filter {
     fn shows(&self, entry: &KeyEntry) -> bool {
         entry.key().starts_with(&self.beginning)
-            && self.kind.is_none_or(|kind| entry.value().kind().name() == kind)
+            && self.kind.is_none_or(|kind| entry.value().value_type() == kind)
             && self.pattern.as_ref().is_none_or(|pattern| glob::matches(pattern, entry.key()))
             && self.slots.as_ref().is_none_or(|slots| slots.contains(&slot_of(entry.key())))
     }

@@ -172,7 +172,7 @@ fn touch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn kind(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let key = cx.key(args, 1);
-    let name = cx.keys.lookup_no_touch(key).map_or("none", |found| found.value().kind().name());
+    let name = cx.keys.lookup_no_touch(key).map_or("none", |found| found.value().value_type().name);
     cx.reply.simple(name);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The common parts of SCAN, SSCAN, HSCAN and ZSCAN: their words, and the steps of the last three through a collection.
 
 use crate::core::args::Args;
+use engine::data::value_type::{self, ValueType};
 use engine::{Error, Word, glob};
 use resp::Reply;
 
@@ -20,7 +21,7 @@ pub(crate) struct ScanWords<'a> {
     pub pattern: Option<&'a [u8]>,
     pub count: usize,
     /// TYPE.
-    pub kind: Option<&'static str>,
+    pub kind: Option<&'static ValueType>,
     /// NOVALUES or NOSCORES.
     pub names_only: bool,
 }
@@ -70,12 +71,9 @@ pub(crate) fn pattern(pattern: &[u8]) -> Option<&[u8]> {
     Some(pattern).filter(|pattern| *pattern != b"*")
 }
 
-/// The types that TYPE accepts.
-const TYPES: [&str; 6] = ["string", "list", "set", "zset", "hash", "stream"];
-
-fn kind(name: &[u8]) -> Result<&'static str, Error> {
-    let found = TYPES.iter().find(|kind| kind.as_bytes().eq_ignore_ascii_case(name));
-    found.copied().ok_or_else(|| Error::UnknownType(Word::up_to_nul(name)))
+/// Returns the type that TYPE names.
+fn kind(name: &[u8]) -> Result<&'static ValueType, Error> {
+    value_type::named(name).ok_or_else(|| Error::UnknownType(Word::up_to_nul(name)))
 }
 
 /// Parses a cursor, which is unsigned. As in Valkey, which reads cursors by the rules of C, they end at a zero byte; in

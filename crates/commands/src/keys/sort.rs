@@ -329,7 +329,7 @@ fn count(object: &Object) -> usize {
         Object::List(list) => list.len(),
         Object::Set(set) => set.len(),
         Object::SortedSet(set) => set.len(),
-        Object::String(_) | Object::Hash(_) | Object::Stream(_) => 0,
+        Object::String(_) | Object::Hash(_) | Object::Stream(_) | Object::Other(_) => 0,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::core::context::Context;
 use crate::lists::list::{commit_removal, end_at, pop_event, push_event, reply_item};
 use engine::Error;
 use engine::data::event_class::EventClass;
-use engine::data::value::Type;
+use engine::data::value_type::LIST;
 use engine::keyspace::edit::Edit;
 use engine::time::SteadyMs;
 use std::borrow::Cow;
@@ -106,7 +106,7 @@ fn move_or_wait(
     logged: &[&[u8]],
 ) -> Result<(), Error> {
     if !move_element(cx, args, from, to, Some(logged))? {
-        cx.wait(args, [1], Wait { kind: Some(Type::List), refused: Nil::Null, ..Wait::until(deadline) });
+        cx.wait(args, [1], Wait { kind: Some(&LIST), refused: Nil::Null, ..Wait::until(deadline) });
     }
     Ok(())
 }

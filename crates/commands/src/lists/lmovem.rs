@@ -15,7 +15,7 @@ use crate::lists::lmove::Element;
 use crate::lists::pop::pop_word;
 use engine::Error;
 use engine::data::event_class::EventClass;
-use engine::data::value::Type;
+use engine::data::value_type::LIST;
 use engine::keyspace::edit::Edit;
 use engine::propagation::effects::Record;
 use engine::propagation::logged_words::{record, record_of};
@@ -117,7 +117,7 @@ fn blmovem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let wanted = Move::parse(args, 6)?;
     let deadline = cx.deadline(&args[5])?;
     if !move_elements(cx, args, &wanted)? {
-        cx.wait(args, [1], Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+        cx.wait(args, [1], Wait { kind: Some(&LIST), ..Wait::until(deadline) });
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::core::context::{Context, Flow};
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
 use engine::data::event_class::EventClass;
-use engine::data::value::Type;
+use engine::data::value_type::LIST;
 use engine::keyspace::edit::Edit;
 use engine::{Error, Word};
 use resp::Reply;
@@ -249,7 +249,7 @@ fn blmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let several = Several::parse(args, 2)?;
     let deadline = cx.deadline(&args[1])?;
     if !several.take(cx, args)? {
-        cx.wait(args, several.keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+        cx.wait(args, several.keys, Wait { kind: Some(&LIST), ..Wait::until(deadline) });
     }
     Ok(())
 }
@@ -279,7 +279,7 @@ fn blocking_pop(cx: &mut Context<'_>, args: &Args<'_>, end: End) -> Result<(), E
         commit_removal(edit, removed, pop_event(end));
         return Ok(());
     }
-    cx.wait(args, keys, Wait { kind: Some(Type::List), ..Wait::until(deadline) });
+    cx.wait(args, keys, Wait { kind: Some(&LIST), ..Wait::until(deadline) });
     Ok(())
 }
 

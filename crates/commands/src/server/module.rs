@@ -6,6 +6,7 @@ use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, P
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use engine::Error;
+use engine::data::value_type::{self, ModuleType};
 use resp::Reply;
 
 pub const COMMANDS: &[Command] = &[Command {
@@ -74,23 +75,49 @@ fn list(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replies the modules, for MODULE LIST and HELLO.
+/// Replies the modules, for MODULE LIST and HELLO: Lua, and those that other servers have the installed types from.
 pub fn reply_modules(reply: &mut Reply) {
-    reply.array(1);
+    let installed = modules_of_types();
+    reply.array(1 + installed.len());
+    reply_module(reply, "lua", 1, "lua");
+    installed.iter().for_each(|module| reply_module(reply, module.module, module.module_version, ""));
+}
+
+fn reply_module(reply: &mut Reply, name: &str, version: u32, path: &str) {
     reply.map(4);
     reply.bulk(b"name");
-    reply.bulk(b"lua");
+    reply.bulk(name.as_bytes());
     reply.bulk(b"ver");
-    reply.int(1);
+    reply.int(version.into());
     reply.bulk(b"path");
-    reply.bulk(b"lua");
+    reply.bulk(path.as_bytes());
     reply.bulk(b"args");
     reply.array(0);
+}
+
+/// Returns a type of each module that the installed types come from.
+fn modules_of_types() -> Vec<&'static ModuleType> {
+    let mut found: Vec<&ModuleType> = Vec::new();
+    for module in value_type::installed().iter().filter_map(|installed| installed.module.as_ref()) {
+        if found.iter().all(|other| other.module != module.module) {
+            found.push(module);
+        }
+    }
+    found
 }
 
 /// The modules as a field of INFO.
 pub const AS_FIELD: &str =
     "name=lua,ver=1,api=1,filters=0,usedby=[],using=[],options=[handle-repl-async-load|handle-atomic-slot-migration]";
+
+/// Returns the modules of the installed types as fields of INFO.
+pub fn fields_of_types() -> Vec<String> {
+    let field = |of: &&ModuleType| {
+        let (name, version) = (of.module, of.module_version);
+        format!("name={name},ver={version},api=1,filters=0,usedby=[],using=[],options=[]")
+    };
+    modules_of_types().iter().map(field).collect()
+}
 
 fn load(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     permitted(cx)?;

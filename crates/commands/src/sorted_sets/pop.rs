@@ -17,7 +17,8 @@ use crate::core::context::Context;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
 use engine::Error;
-use engine::data::value::{Object, Type};
+use engine::data::value::Object;
+use engine::data::value_type::SORTED_SET;
 use engine::keyspace::edit::Edit;
 use engine::keyspace::keys::Key;
 use resp::Protocol;
@@ -223,7 +224,7 @@ fn pop_or_wait(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<()
             return Ok(());
         }
     }
-    cx.wait(args, 1..last, Wait { kind: Some(Type::SortedSet), ..Wait::until(deadline) });
+    cx.wait(args, 1..last, Wait { kind: Some(&SORTED_SET), ..Wait::until(deadline) });
     Ok(())
 }
 
@@ -239,7 +240,7 @@ fn bzmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Several::parse(args, 2)?;
     let deadline = cx.deadline(&args[1])?;
     if !request.pop(cx, args)? {
-        cx.wait(args, request.keys, Wait { kind: Some(Type::SortedSet), ..Wait::until(deadline) });
+        cx.wait(args, request.keys, Wait { kind: Some(&SORTED_SET), ..Wait::until(deadline) });
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::streams::stream::{parse_id, reply_fields, reply_id};
 use crate::streams::stream_records::{acknowledged_record, claim_record, position_record};
 use crate::streams::xread::{Budget, ReadOptions, StreamAnswers, stream_keys};
 use engine::data::event_class::EventClass;
-use engine::data::value::Type;
+use engine::data::value_type::STREAM;
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use resp::Reply;
@@ -73,7 +73,7 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match options.block.clone() {
         None => cx.reply.null_array(),
         Some(wait) => {
-            let wait = Wait { kind: Some(Type::Stream), on_missing: true, ..wait };
+            let wait = Wait { kind: Some(&STREAM), on_missing: true, ..wait };
             cx.wait(args, options.key_indices(), wait);
         }
     }

@@ -7,7 +7,7 @@ use crate::core::context::Context;
 use crate::core::instrument;
 use crate::streams::stream::{parse_id, reply_entry};
 use engine::Error;
-use engine::data::value::Type;
+use engine::data::value_type::STREAM;
 use resp::reply::Mark;
 use resp::{Protocol, Reply};
 use structures::stream::{Id, Stream};
@@ -231,7 +231,7 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             args.own(at, after.to_vec());
         }
     }
-    cx.wait(args, options.key_indices(), Wait { kind: Some(Type::Stream), ..wait });
+    cx.wait(args, options.key_indices(), Wait { kind: Some(&STREAM), ..wait });
     Ok(())
 }
 

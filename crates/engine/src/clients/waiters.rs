@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::clients::registry::ClientInfo;
 use crate::data::key_hash::KeyHash;
-use crate::data::value::Type;
+use crate::data::value_type::ValueType;
 use crate::locks::sync::{AtomicU8, spin};
 use crate::time::SteadyMs;
 use std::any::Any;
@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 /// Request of a blocked client, as the code sees it that waits with the client or ends its wait.
 pub trait WaitRequest: Any + Send + Sync {
     /// Whether another attempt is worth its while when one of the keys has a value of this type, or none.
-    fn wants(&self, kind: Option<Type>) -> bool;
+    fn wants(&self, kind: Option<&'static ValueType>) -> bool;
 
     /// Returns the log's length after the change that it made when it was served; 0 if there was none.
     fn logged_at(&self) -> u64 {

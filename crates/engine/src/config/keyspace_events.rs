@@ -24,7 +24,7 @@ pub const EVICTED: u32 = 1 << 9;
 pub const STREAM: u32 = 1 << 10;
 /// `m`: a read that found no key.
 pub const KEY_MISS: u32 = 1 << 11;
-/// `d`: changes by modules, of which there are none.
+/// `d`: changes of values whose type other servers have from a module.
 pub const MODULE: u32 = 1 << 13;
 /// `n`: keys that are new.
 pub const NEW: u32 = 1 << 14;

@@ -25,6 +25,8 @@ impl EventClass {
     pub const STREAM: EventClass = EventClass(1 << 10);
     /// Reads that found no key.
     pub const KEY_MISS: EventClass = EventClass(1 << 11);
+    /// Changes of values whose type other servers have from a module.
+    pub const MODULE: EventClass = EventClass(1 << 13);
     /// Keys that are new.
     pub const NEW: EventClass = EventClass(1 << 14);
 }

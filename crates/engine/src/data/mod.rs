@@ -6,4 +6,6 @@ pub mod event_class;
 pub mod key_hash;
 pub mod slot;
 pub mod table;
+pub mod typed_value;
 pub mod value;
+pub mod value_type;

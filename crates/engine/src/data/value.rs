@@ -5,7 +5,8 @@
 //! of all of them.
 
 use crate::Error;
-use crate::data::event_class::EventClass;
+use crate::data::typed_value::TypedValue;
+use crate::data::value_type::{self, ElementWords, ValueType};
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
 use structures::list::List;
@@ -34,38 +35,12 @@ pub enum Object {
     SortedSet(SortedSet),
     /// A stream.
     Stream(Box<Stream>),
+    /// A value of an installed type.
+    Other(Box<dyn TypedValue>),
 }
 
-/// The type of a value, as TYPE and SCAN name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
-    /// Bytes or an integer.
-    String,
-    /// Elements in the order in which they were put there.
-    List,
-    /// Different elements without order.
-    Set,
-    /// Fields with a value each.
-    Hash,
-    /// Members in the order of their scores.
-    SortedSet,
-    /// Records in the order of their ids.
-    Stream,
-}
-
-impl Type {
-    /// Returns the name that TYPE replies.
-    pub fn name(self) -> &'static str {
-        match self {
-            Type::String => "string",
-            Type::List => "list",
-            Type::Set => "set",
-            Type::Hash => "hash",
-            Type::SortedSet => "zset",
-            Type::Stream => "stream",
-        }
-    }
-}
+// An entry holds its object, so that each of these bytes is one of every key with an object.
+const _: () = assert!(size_of::<Object>() == 24 && size_of::<KeyEntry>() == 8);
 
 /// Strings up to this many bytes are called embstr by OBJECT ENCODING, longer ones raw.
 const EMBEDDED_MAX: usize = 44;
@@ -73,7 +48,9 @@ const EMBEDDED_MAX: usize = 44;
 /// Questions of readers to a value, whatever holds it.
 pub trait ValueExt<'a> {
     /// Returns its type.
-    fn kind(&self) -> Type;
+    fn value_type(&self) -> &'static ValueType;
+    /// Returns its length, as the type's command counts it: bytes of a string, elements of a collection.
+    fn length(&self) -> usize;
     /// Returns the name that OBJECT ENCODING replies.
     fn encoding(&self) -> &'static str;
     /// Returns the string, if the value is one.
@@ -241,15 +218,53 @@ impl Collection for Stream {
     }
 }
 
+impl<T: TypedValue + Default> Collection for T {
+    type Ref<'a> = &'a Self;
+    fn read<'a>(value: &Value<'a>) -> Option<&'a Self> {
+        payload(value).and_then(Self::of)
+    }
+    fn of(object: &Object) -> Option<&Self> {
+        if let Object::Other(value) = object { value.downcast() } else { None }
+    }
+    fn of_mut(object: &mut Object) -> Option<&mut Self> {
+        if let Object::Other(value) = object { value.downcast_mut() } else { None }
+    }
+    fn into_object(self) -> Object {
+        Object::Other(Box::new(self))
+    }
+    fn is_empty(&self) -> bool {
+        TypedValue::is_empty(self)
+    }
+    fn next_expiry(&self) -> Option<u64> {
+        TypedValue::next_expiry(self)
+    }
+}
+
 impl<'a> ValueExt<'a> for Value<'a> {
-    fn kind(&self) -> Type {
+    fn value_type(&self) -> &'static ValueType {
         match self {
-            Value::Payload(Object::Set(_)) => Type::Set,
-            Value::Payload(Object::List(_)) => Type::List,
-            Value::Packed(_) | Value::Payload(Object::Hash(_)) => Type::Hash,
-            Value::Payload(Object::SortedSet(_)) => Type::SortedSet,
-            Value::Payload(Object::Stream(_)) => Type::Stream,
-            _ => Type::String,
+            Value::Payload(Object::Set(_)) => &value_type::SET,
+            Value::Payload(Object::List(_)) => &value_type::LIST,
+            Value::Packed(_) | Value::Payload(Object::Hash(_)) => &value_type::HASH,
+            Value::Payload(Object::SortedSet(_)) => &value_type::SORTED_SET,
+            Value::Payload(Object::Stream(_)) => &value_type::STREAM,
+            Value::Payload(Object::Other(value)) => value.value_type(),
+            Value::Inline(_) | Value::Int(_) | Value::Payload(Object::String(_)) => &value_type::STRING,
+        }
+    }
+
+    fn length(&self) -> usize {
+        match self {
+            Value::Int(n) => Str::Int(*n).len(),
+            Value::Inline(bytes) => bytes.len(),
+            Value::Payload(Object::String(bytes)) => bytes.len(),
+            Value::Payload(Object::Set(set)) => set.len(),
+            Value::Payload(Object::List(list)) => list.len(),
+            Value::Payload(Object::Hash(hash)) => hash.view().len(),
+            Value::Packed(bytes) => View::packed(bytes).len(),
+            Value::Payload(Object::SortedSet(set)) => set.len(),
+            Value::Payload(Object::Stream(stream)) => stream.len() as usize,
+            Value::Payload(Object::Other(value)) => value.len(),
         }
     }
 
@@ -264,6 +279,7 @@ impl<'a> ValueExt<'a> for Value<'a> {
             Value::Packed(bytes) => View::packed(bytes).encoding(),
             Value::Payload(Object::SortedSet(set)) => set.encoding(),
             Value::Payload(Object::Stream(_)) => "stream",
+            Value::Payload(Object::Other(value)) => value.encoding(),
         }
     }
 
@@ -322,6 +338,7 @@ impl Object {
             Object::Set(set) => set.len(),
             Object::SortedSet(set) => set.len(),
             Object::Hash(hash) => hash.view().len(),
+            Object::Other(value) => value.elements_to_copy(),
             Object::String(_) | Object::List(_) | Object::Stream(_) => 0,
         }
     }
@@ -332,6 +349,7 @@ impl Object {
             Object::Set(set) => Object::Set(set.copy(each)),
             Object::SortedSet(set) => Object::SortedSet(set.copy(each)),
             Object::Hash(hash) => Object::Hash(hash.copy(each)),
+            Object::Other(value) => Object::Other(value.copy(each)),
             other => other.clone(),
         }
     }
@@ -356,6 +374,7 @@ impl Object {
             Object::Hash(hash) => hash.free_effort(),
             Object::SortedSet(set) => set.free_effort(),
             Object::Stream(stream) => stream.free_effort(),
+            Object::Other(value) => value.free_effort(),
         }
     }
 
@@ -378,6 +397,7 @@ impl Object {
             Object::Hash(hash) => hash.drain_step(max),
             Object::SortedSet(set) => set.drain_step(max),
             Object::Stream(stream) => stream.drain_step(max),
+            Object::Other(value) => value.drain_step(max),
         }
     }
 
@@ -391,40 +411,45 @@ impl Object {
             Object::Hash(hash) => hash.memory_usage(samples),
             Object::SortedSet(set) => set.memory_usage(),
             Object::Stream(stream) => stream.memory_usage(),
+            Object::Other(value) => size_of_val(&**value) + value.memory_usage(samples),
         }
     }
 
     /// Returns the earliest expiry of an element of a collection.
     #[inline]
     pub fn next_expiry(&self) -> Option<u64> {
-        if let Object::Hash(hash) = self { hash.next_expiry() } else { None }
+        match self {
+            Object::Hash(hash) => hash.next_expiry(),
+            Object::Other(value) => value.next_expiry(),
+            _ => None,
+        }
     }
 
     /// Removes the element that expired first and passes its name to `removed`; false if no element has expired.
     pub fn pop_due(&mut self, now: u64, removed: impl FnOnce(&[u8])) -> bool {
-        if let Object::Hash(hash) = self { hash.pop_due(now, removed) } else { false }
+        match self {
+            Object::Hash(hash) => hash.pop_due(now, removed),
+            Object::Other(value) => {
+                let mut removed = Some(removed);
+                value.pop_due(now, &mut |element| _ = removed.take().map(|removed| removed(element)))
+            }
+            _ => false,
+        }
     }
 
     /// Returns the event and the command that announce expired elements.
     pub fn element_words(&self) -> ElementWords {
-        ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" }
+        Value::Payload(self).value_type().element_expiry
     }
 
     /// Whether it is a collection without elements.
     pub fn is_empty(&self) -> bool {
-        if let Object::Hash(hash) = self { hash.view().is_empty() } else { false }
+        match self {
+            Object::Hash(hash) => hash.view().is_empty(),
+            Object::Other(value) => value.is_empty(),
+            _ => false,
+        }
     }
-}
-
-/// Event and command that announce expired elements of a collection.
-#[derive(Clone, Copy, Debug)]
-pub struct ElementWords {
-    /// The class of the keyspace event.
-    pub class: EventClass,
-    /// The event's name.
-    pub expired: &'static str,
-    /// The command that removes elements.
-    pub removal: &'static [u8],
 }
 
 /// A value on its way into an entry.

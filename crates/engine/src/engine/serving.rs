@@ -31,7 +31,7 @@ use crate::clients::deferred::DeferredWork;
 use crate::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
 use crate::clients::watch::WatchFlag;
 use crate::data::key_hash::KeyHash;
-use crate::data::value::Type;
+use crate::data::value_type::ValueType;
 use crate::engine::Engine;
 use crate::host::threads::Server;
 use crate::keyspace::held_locks::{HeldLocks, LockTimeout};
@@ -55,7 +55,7 @@ pub trait Retry: WaitRequest {
 struct Retriable(Box<dyn Retry>);
 
 impl WaitRequest for Retriable {
-    fn wants(&self, kind: Option<Type>) -> bool {
+    fn wants(&self, kind: Option<&'static ValueType>) -> bool {
         self.0.wants(kind)
     }
 
@@ -271,7 +271,7 @@ fn next(db: &Db, name: &[u8], hash: KeyHash, tried: u64, server: Server) -> Opti
     if !queues.is_waited_for(name) {
         return None;
     }
-    let kind = db.kind(hash.local(), name, server.now_us.ms());
+    let kind = db.value_type(hash.local(), name, server.now_us.ms());
     let ticket = queues.after(name, tried).find(|ticket| ticket.is_waiting() && ticket.request().wants(kind))?;
     Some(Arc::clone(ticket))
 }
@@ -290,6 +290,7 @@ mod testing {
     use crate::clients::registry::ClientInfo;
     use crate::clients::waiters::Delivery;
     use crate::data::event_class::EventClass;
+    use crate::data::value_type::STRING;
     use crate::keyspace::origin::Origin;
     use crate::locks::sync::Mutex;
     use crate::time::{UnixMs, UnixUs};
@@ -373,8 +374,8 @@ mod testing {
     }
 
     impl WaitRequest for Pop {
-        fn wants(&self, kind: Option<Type>) -> bool {
-            kind == Some(Type::String)
+        fn wants(&self, kind: Option<&'static ValueType>) -> bool {
+            kind == Some(&STRING)
         }
 
         fn timeout_reply(&self) -> Vec<u8> {

@@ -11,7 +11,8 @@ use crate::Error;
 use crate::clients::tracking::Tracked;
 use crate::data::event_class::EventClass;
 use crate::data::table::element_expiry;
-use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Type, Value, ValueExt};
+use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Value, ValueExt};
+use crate::data::value_type::ValueType;
 use crate::keyspace::Keyspace;
 use crate::keyspace::key_change::{By, Change, ChangedDb, KEY_MISS, KeyEvent, SILENT, announce, publish_event};
 use crate::keyspace::keys::Key;
@@ -107,8 +108,8 @@ impl<'k> Edit<'k> {
     }
 
     /// Returns the type of that value.
-    pub fn kind(&self) -> Option<Type> {
-        self.value().map(|value| value.kind())
+    pub fn value_type(&self) -> Option<&'static ValueType> {
+        self.value().map(|value| value.value_type())
     }
 
     /// Returns the string as it is now; None when the key is missing.

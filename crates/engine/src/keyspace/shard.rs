@@ -3,7 +3,8 @@
 use crate::clients::listeners::KeyClients;
 use crate::clients::tracking::Tracked;
 use crate::data::table::{ExpiryIndex, Table};
-use crate::data::value::{Object, Type, ValueExt};
+use crate::data::value::{Object, ValueExt};
+use crate::data::value_type::ValueType;
 use crate::keyspace::origin::is_due;
 use crate::snapshot::captures::Captures;
 use crate::snapshot::streamed_reply::StreamedReplies;
@@ -51,10 +52,10 @@ impl Db {
     }
 
     /// Returns the type of the key's value, without a trace of the look; None when there is none or it has expired.
-    pub fn kind(&self, local: u64, name: &[u8], now: UnixMs) -> Option<Type> {
+    pub fn value_type(&self, local: u64, name: &[u8], now: UnixMs) -> Option<&'static ValueType> {
         let found = self.table.find(local, |entry| entry.key() == name)?;
         let due = found.expiry().is_some_and(|expiry| is_due(expiry, now));
-        (!due).then(|| found.value().kind())
+        (!due).then(|| found.value().value_type())
     }
 }
 

@@ -4,6 +4,9 @@
 //! not stop for long.
 
 use super::framing::stamp;
+use crate::dump::dump;
+use crate::encode::Style;
+use crate::format::Family;
 use crate::save::SavedSize;
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use crate::stream;
@@ -21,6 +24,8 @@ use std::time::Duration;
 use structures::hash::View;
 use structures::stream::{ConsumerGroup, Id, Stream};
 
+/// The form of values in commands of the log.
+const RESTORED: Style = Style { compress: true, family: Family::Valkey };
 /// Elements in one command.
 const AT_ONCE: usize = 64;
 
@@ -127,6 +132,11 @@ fn put_object(out: &mut Vec<u8>, key: &[u8], object: &Object) {
             }
         }
         Object::Stream(stream) => put_stream(out, key, stream),
+        Object::Other(value) => {
+            if !value.rewrite(key, &mut |command| words(out, command)) {
+                words(out, &[b"RESTORE", key, b"0", &dump(&Value::Payload(object), &RESTORED)]);
+            }
+        }
     }
 }
 

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use engine::clients::registry::ClientInfo;
     use engine::clients::waiters::{WaitRequest, WaitingClient};
-    use engine::data::value::Type;
+    use engine::data::value_type::ValueType;
     use engine::host::threads::Server;
     use engine::serving::{Attempt, Candidate, Retry};
     use engine::time::UnixMs;
@@ -142,7 +142,7 @@ mod tests {
     struct Nothing;
 
     impl WaitRequest for Nothing {
-        fn wants(&self, _kind: Option<Type>) -> bool {
+        fn wants(&self, _kind: Option<&'static ValueType>) -> bool {
             false
         }
 

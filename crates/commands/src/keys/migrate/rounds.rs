@@ -299,7 +299,7 @@ fn pack_and_watch(
 fn watch(keys: &mut Keys<'_>, db: u32, sent: &mut Sent) {
     let (now, name) = (keys.expiry_now(), &sent.named.0);
     let slot = &mut keys.shard_at(sent.hash).dbs[db];
-    if slot.kind(sent.hash.local(), name, now).is_some() {
+    if slot.value_type(sent.hash.local(), name, now).is_some() {
         let flag = Arc::new(WatchFlag::default());
         slot.clients.watch(name, &flag, false);
         sent.flag = Some(flag);

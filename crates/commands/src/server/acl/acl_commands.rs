@@ -1,7 +1,6 @@
 //! The commands of ACL.
 
-use crate::core::acl_catalog::CATEGORIES;
-use crate::core::acl_catalog::{Catalog, category_named, rule_context};
+use crate::core::acl_catalog::{Catalog, all_categories, category_named, rule_context};
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
@@ -137,8 +136,8 @@ fn cat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(wrong_use(args));
     }
     let Some(name) = args.get(2) else {
-        cx.reply.array(CATEGORIES.len());
-        CATEGORIES.iter().for_each(|name| cx.reply.bulk(name.as_bytes()));
+        cx.reply.array(all_categories().count());
+        all_categories().for_each(|name| cx.reply.bulk(name.as_bytes()));
         return Ok(());
     };
     let shown = engine::before_nul(name);

@@ -85,11 +85,6 @@ fn write(reply: &mut Reply, entry: &CommandEntry) {
 fn group_name(group: Group) -> &'static str {
     match group {
         Group::Generic => "generic",
-        Group::String => "string",
-        Group::List => "list",
-        Group::Set => "set",
-        Group::SortedSet => "sorted-set",
-        Group::Hash => "hash",
         Group::PubSub => "pubsub",
         Group::Transactions => "transactions",
         Group::Connection => "connection",
@@ -99,8 +94,8 @@ fn group_name(group: Group) -> &'static str {
         Group::Cluster => "cluster",
         Group::Sentinel => "sentinel",
         Group::Geo => "geo",
-        Group::Stream => "stream",
         Group::Bitmap => "bitmap",
+        group => group.value_type().map_or("", |of| of.group),
     }
 }
 

@@ -9,7 +9,7 @@ pub(crate) mod command_docs;
 mod random_calls;
 pub(crate) mod syntax;
 
-use crate::core::acl_catalog::{CATEGORIES, categories};
+use crate::core::acl_catalog::{categories, category_named};
 use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::command::CommandEntry;
@@ -311,10 +311,12 @@ type Admits = Box<dyn Fn(&CommandEntry) -> bool>;
 fn filter(args: &Args<'_>) -> Result<Admits, Error> {
     let value = args[4].to_vec();
     Ok(match () {
-        // No command belongs to a module.
-        () if args.is(3, "module") => Box::new(|_| false),
+        () if args.is(3, "module") => Box::new(move |entry| {
+            let module = entry.command.group.value_type().and_then(|of| of.module.as_ref());
+            module.is_some_and(|module| module.module.as_bytes().eq_ignore_ascii_case(&value))
+        }),
         () if args.is(3, "aclcat") => {
-            let category = CATEGORIES.into_iter().find(|name| name.as_bytes().eq_ignore_ascii_case(&value));
+            let category = category_named(&value);
             Box::new(move |entry| category.is_some_and(|wanted| categories(entry.command).any(|name| name == wanted)))
         }
         () if args.is(3, "pattern") => {

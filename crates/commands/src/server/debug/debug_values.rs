@@ -83,6 +83,7 @@ fn serialized_len(value: &Value<'_>) -> usize {
                 .for_each(|hash| hash.visit(0, |field, value| sum += string(field.len()) + string(value.len())));
             sum
         }
+        Value::Payload(Object::Other(value)) => value.parts().len(),
         Value::Payload(Object::Stream(stream)) => {
             stream.nodes().map(|(_, node)| 17 + string(node.listpack_len())).sum()
         }
@@ -164,7 +165,7 @@ fn each_element(value: &Value<'_>, see: &mut dyn FnMut(Item<'_>)) {
             see(Item::Bytes(member));
             see(Item::Bytes(resp::double::format_double(score).as_bytes()));
         }),
-        Object::String(_) | Object::Hash(_) | Object::Stream(_) => {}
+        Object::String(_) | Object::Hash(_) | Object::Stream(_) | Object::Other(_) => {}
     }
 }
 

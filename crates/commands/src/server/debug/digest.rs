@@ -21,7 +21,8 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use crate::core::lending::Lending;
 use engine::Error;
-use engine::data::value::{Object, Type, Value, ValueExt};
+use engine::data::typed_value::DigestSink;
+use engine::data::value::{Object, Value, ValueExt};
 use resp::format_by_digits;
 use sha1::{Digest as _, Sha1};
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ impl Digest {
     pub fn mix_value(&mut self, value: &Value<'_>, expires: bool, lending: &Lending<'_>) {
         let step = || lending.steps(DIGEST_STEPS);
         step();
-        self.mix(&number(value.kind()).to_be_bytes());
+        self.mix(&u32::from(value.value_type().number).to_be_bytes());
         let mut digits = itoa::Buffer::new();
         match value {
             Value::Inline(bytes) => self.mix(bytes),
@@ -95,6 +96,7 @@ impl Digest {
             }),
             Value::Payload(Object::Hash(hash)) => self.mix_hash(hash.view(), lending),
             Value::Packed(bytes) => self.mix_hash(View::packed(bytes), lending),
+            Value::Payload(Object::Other(value)) => value.digest(self),
             Value::Payload(Object::SortedSet(set)) => {
                 for (name, score) in set.range(0..set.len()) {
                     step();
@@ -119,15 +121,13 @@ impl Digest {
     }
 }
 
-/// Returns a type's number, as in dumps.
-fn number(kind: Type) -> u32 {
-    match kind {
-        Type::String => 0,
-        Type::List => 1,
-        Type::Set => 2,
-        Type::SortedSet => 3,
-        Type::Hash => 4,
-        Type::Stream => 6,
+impl DigestSink for Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        Digest::add(self, bytes);
+    }
+
+    fn mix(&mut self, bytes: &[u8]) {
+        Digest::mix(self, bytes);
     }
 }
 

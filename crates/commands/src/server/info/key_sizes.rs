@@ -9,21 +9,12 @@
 //! piece at a time. A key that is added or removed meanwhile may be counted or not.
 
 use engine::Error;
-use engine::data::value::{Collection, Object, Type, Value, ValueExt};
+use engine::data::value::{Value, ValueExt};
+use engine::data::value_type;
 use engine::keyspace::keys::Keys;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use structures::hash::Hash;
 use structures::hashtable::position;
-
-/// Types that are shown, with the names that the fields have for them.
-const TYPES: [(Type, &str); 5] = [
-    (Type::String, "strings_sizes"),
-    (Type::List, "lists_items"),
-    (Type::Set, "sets_items"),
-    (Type::SortedSet, "zsets_items"),
-    (Type::Hash, "hashes_items"),
-];
 
 /// Number of values of each size: of size 0, and from each power of two to the next.
 type Histogram = [u64; 65];
@@ -40,7 +31,8 @@ pub struct KeySizes {
     db: u32,
     /// Position in the table of that database. Entries before it have been counted.
     position: u64,
-    dbs: BTreeMap<u32, [Histogram; TYPES.len()]>,
+    /// Sizes of the values of each type, by its place in the table.
+    dbs: BTreeMap<u32, Vec<Histogram>>,
 }
 
 impl KeySizes {
@@ -83,7 +75,7 @@ impl KeySizes {
                     next = table.scan(position_now, |entry| {
                         if visited_below == 0 || position(hasher.local_of(entry.key())) >= visited_below {
                             *left = left.saturating_sub(BUCKETS_PER_ENTRY);
-                            count(dbs.entry(db).or_insert([[0; 65]; TYPES.len()]), &entry.value());
+                            count(dbs.entry(db).or_default(), &entry.value());
                         }
                     });
                     visited_below = 0;
@@ -99,7 +91,8 @@ impl KeySizes {
     pub fn fields(&self) -> String {
         let mut text = String::new();
         for (number, types) in &self.dbs {
-            for ((_, name), histogram) in TYPES.iter().zip(types) {
+            let shown = value_type::all().zip(types).filter_map(|(known, sizes)| Some((known.sizes?, sizes)));
+            for (name, histogram) in shown {
                 let sizes = histogram.iter().enumerate().filter(|(_, count)| **count > 0);
                 let sizes: Vec<String> = sizes.map(|(bits, count)| format!("{}={count}", label(bits))).collect();
                 if !sizes.is_empty() {
@@ -111,17 +104,16 @@ impl KeySizes {
     }
 }
 
-fn count(types: &mut [Histogram; TYPES.len()], value: &Value<'_>) {
-    let Some(place) = TYPES.iter().position(|(kind, _)| *kind == value.kind()) else { return };
-    let size = match value {
-        Value::Payload(Object::List(list)) => list.len(),
-        Value::Payload(Object::Set(set)) => set.len(),
-        Value::Payload(Object::SortedSet(set)) => set.len(),
-        Value::Payload(Object::Stream(_)) => 0,
-        Value::Payload(Object::Hash(_)) | Value::Packed(_) => Hash::read(value).map_or(0, |hash| hash.len()),
-        _ => value.as_string().map_or(0, |string| string.len()),
-    };
-    types[place][(usize::BITS - size.leading_zeros()) as usize] += 1;
+fn count(types: &mut Vec<Histogram>, value: &Value<'_>) {
+    let of = value.value_type();
+    if of.sizes.is_none() {
+        return;
+    }
+    let Some(place) = value_type::all().position(|known| known == of) else { return };
+    if types.len() <= place {
+        types.resize(place + 1, [0; 65]);
+    }
+    types[place][(usize::BITS - value.length().leading_zeros()) as usize] += 1;
 }
 
 /// Returns the least size that has so many bits: `0`, `1`, `2`, ..., `512`, `1K`.

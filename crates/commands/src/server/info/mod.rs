@@ -35,6 +35,7 @@ use crate::server::info::key_sizes::KeySizes;
 pub use crate::server::info::section_text::human as human_bytes;
 use crate::server::info::section_text::{Source, Text, human};
 use crate::server::memory::{Accounts, ratio};
+use crate::server::module;
 use crate::server::worker_barrier::Others;
 use engine::acl::denial_log::Denied;
 use engine::clients::pubsub::ChannelKind;
@@ -80,7 +81,7 @@ const SECTIONS: &[(&str, Fields)] = &[
     ("Stats", stats),
     (REPLICATION, replication_section::replication),
     ("CPU", cpu),
-    ("Modules", |text, _| text.absent(&["module"])),
+    ("Modules", modules),
     ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
     ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
     ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
@@ -437,6 +438,11 @@ fn cpu(text: &mut Text, source: &Source<'_>) {
 
 fn cluster(text: &mut Text, source: &Source<'_>) {
     text.field("cluster_enabled", u8::from(source.engine.is_clustered()));
+}
+
+fn modules(text: &mut Text, _: &Source<'_>) {
+    text.absent(&["module"]);
+    module::fields_of_types().iter().for_each(|field| text.field("module", field));
 }
 
 /// Writes the one engine: Lua, with the interpreters of all workers.

@@ -3,9 +3,9 @@
 //! Lengths, strings and numbers are read here, and none is trusted: memory for a string grows only as its bytes come
 //! in, so that a length of terabytes costs no more than the file has.
 
-use crate::encode::put_length;
+use crate::checksum::{self, Digest};
 use crate::format::{length, string};
-use crc_fast::{CrcAlgorithm, Digest};
+use crate::write::put_length;
 use std::borrow::Cow;
 use std::io::{self, Read};
 use structures::lzf;
@@ -99,7 +99,7 @@ fn decompress(bytes: &[u8], len: u64, text: &mut Vec<u8>) -> Option<()> {
 
 /// A length, or the encoding that stands in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Length {
+pub enum Length {
     /// A length in bytes, or a count.
     Of(u64),
     /// A string of this encoding follows.
@@ -123,17 +123,17 @@ pub struct Source<'r> {
 impl<'r> Source<'r> {
     /// Returns a source. `sums`: whether a checksum is computed.
     pub fn new(from: &'r mut dyn Read, sums: bool) -> Self {
-        let sum = sums.then(|| Digest::new(CrcAlgorithm::Crc64Redis));
+        let sum = sums.then(checksum::digest);
         Source { from, buffer: Vec::new(), at: 0, before: 0, sum, summed: 0, room: Vec::new() }
     }
 
     /// Returns a vector for temporary bytes, to be [given back](Self::give_room).
-    pub(crate) fn take_room(&mut self) -> Vec<u8> {
+    pub fn take_room(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.room)
     }
 
     /// Takes a vector back, to be used again.
-    pub(crate) fn give_room(&mut self, room: Vec<u8>) {
+    pub fn give_room(&mut self, room: Vec<u8>) {
         if room.capacity() <= BUFFER {
             self.room = room;
         }
@@ -174,7 +174,7 @@ impl<'r> Source<'r> {
     }
 
     /// Returns a fault at the present offset.
-    pub(crate) fn fault(&self, reason: Reason) -> Fault {
+    pub fn fault(&self, reason: Reason) -> Fault {
         Fault { offset: self.offset(), reason }
     }
 
@@ -187,7 +187,7 @@ impl<'r> Source<'r> {
     }
 
     /// Returns the CRC-64 of the bytes taken; 0 if none is computed.
-    pub(crate) fn checksum(&mut self) -> u64 {
+    pub fn checksum(&mut self) -> u64 {
         let taken = &self.buffer[self.summed..self.at];
         self.summed = self.at;
         self.sum.as_mut().map_or(0, |sum| {
@@ -197,7 +197,10 @@ impl<'r> Source<'r> {
     }
 
     /// Returns whether no byte is left.
-    pub(crate) fn is_at_end(&mut self) -> Result<bool> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn is_at_end(&mut self) -> Result<bool> {
         Ok(self.at == self.buffer.len() && !self.refill()?)
     }
 
@@ -219,8 +222,11 @@ impl<'r> Source<'r> {
     }
 
     /// Reads the next byte.
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
     #[inline]
-    pub(crate) fn byte(&mut self) -> Result<u8> {
+    pub fn byte(&mut self) -> Result<u8> {
         if self.at == self.buffer.len() && !self.refill()? {
             return Err(self.fault(Reason::Truncated));
         }
@@ -230,7 +236,10 @@ impl<'r> Source<'r> {
     }
 
     /// Reads the next `N` bytes.
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         if let Some(bytes) = self.buffer[self.at..].first_chunk() {
             let bytes = *bytes;
             self.at += N;
@@ -244,7 +253,10 @@ impl<'r> Source<'r> {
     }
 
     /// Appends the next `count` bytes.
-    pub(crate) fn append(&mut self, mut count: u64, to: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn append(&mut self, mut count: u64, to: &mut Vec<u8>) -> Result<()> {
         let start = self.offset();
         while count > 0 {
             if self.at == self.buffer.len() && !self.refill()? {
@@ -260,7 +272,10 @@ impl<'r> Source<'r> {
     }
 
     /// Reads a length, or the encoding that stands in its place.
-    pub(crate) fn length_or_encoding(&mut self) -> Result<Length> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn length_or_encoding(&mut self) -> Result<Length> {
         let first = self.byte()?;
         let low = first & 0x3f;
         Ok(match first >> 6 {
@@ -274,7 +289,10 @@ impl<'r> Source<'r> {
     }
 
     /// Reads a length or a count.
-    pub(crate) fn length(&mut self) -> Result<u64> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn length(&mut self) -> Result<u64> {
         match self.length_or_encoding()? {
             Length::Of(length) => Ok(length),
             Length::Encoded(_) => self.corrupt("an encoded string in the place of a length"),
@@ -282,7 +300,10 @@ impl<'r> Source<'r> {
     }
 
     /// Reads a string into `text`, whose content is replaced.
-    pub(crate) fn string_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn string_into(&mut self, text: &mut Vec<u8>) -> Result<()> {
         text.clear();
         let number = match self.length_or_encoding()? {
             Length::Of(length) => {
@@ -315,7 +336,10 @@ impl<'r> Source<'r> {
     }
 
     /// Appends the bytes of a string as the file has them, to be read later.
-    pub(crate) fn string_unread(&mut self, to: &mut Vec<u8>) -> Result<()> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn string_unread(&mut self, to: &mut Vec<u8>) -> Result<()> {
         let length = match self.length_or_encoding()? {
             Length::Of(length) => {
                 put_length(to, length);
@@ -341,19 +365,28 @@ impl<'r> Source<'r> {
     }
 
     /// Reads a string, unpacked.
-    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn string(&mut self) -> Result<Vec<u8>> {
         let mut text = Vec::new();
         self.string_into(&mut text)?;
         Ok(text)
     }
 
     /// Reads a score in 8 bytes.
-    pub(crate) fn double(&mut self) -> Result<f64> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn double(&mut self) -> Result<f64> {
         Ok(f64::from_le_bytes(self.array()?))
     }
 
     /// Reads a score as the digits of old files: a length, or a special value for scores that are not finite.
-    pub(crate) fn decimal_double(&mut self) -> Result<f64> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn decimal_double(&mut self) -> Result<f64> {
         let mut text = Vec::new();
         match self.byte()? {
             255 => return Ok(f64::NEG_INFINITY),
@@ -368,7 +401,10 @@ impl<'r> Source<'r> {
     }
 
     /// Reads milliseconds in 8 bytes.
-    pub(crate) fn milliseconds(&mut self) -> Result<i64> {
+    ///
+    /// # Errors
+    /// The input ends early, cannot be read, or has another item here.
+    pub fn milliseconds(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 }
@@ -376,7 +412,7 @@ impl<'r> Source<'r> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encode::put_string;
+    use crate::write::put_string;
     use proptest::prelude::*;
 
     proptest! {

@@ -138,35 +138,51 @@ pub mod kind {
 }
 
 /// Bits at the top of a length's first byte, or that byte as a whole.
-pub(crate) mod length {
+pub mod length {
+    /// The length is the byte's other bits.
     pub const SIX_BITS: u8 = 0;
+    /// The length is the other bits and the next byte.
     pub const FOURTEEN_BITS: u8 = 1;
+    /// A string's encoding is the other bits.
     pub const ENCODED: u8 = 3;
+    /// The length is the next 4 bytes.
     pub const BYTES_4: u8 = 0x80;
+    /// The length is the next 8 bytes.
     pub const BYTES_8: u8 = 0x81;
 }
 
 /// The encoding of a string, where a length says that it is encoded.
-pub(crate) mod string {
+pub mod string {
+    /// A number of one byte.
     pub const INT_8: u8 = 0;
+    /// A number of 2 bytes.
     pub const INT_16: u8 = 1;
+    /// A number of 4 bytes.
     pub const INT_32: u8 = 2;
     /// Compressed length, length, LZF.
     pub const LZF: u8 = 3;
 }
 
 /// Containers of a list's nodes.
-pub(crate) mod node {
+pub mod node {
+    /// One element, as a string.
     pub const PLAIN: u64 = 1;
+    /// A listpack, or a ziplist in old files.
     pub const PACKED: u64 = 2;
 }
 
 /// Markers of the parts of a module's value.
-pub(crate) mod module {
+pub mod module {
+    /// The end of the value.
     pub const EOF: u64 = 0;
+    /// A signed number, as a length.
     pub const SIGNED: u64 = 1;
+    /// An unsigned number, as a length.
     pub const UNSIGNED: u64 = 2;
+    /// A number of 4 bytes.
     pub const FLOAT: u64 = 3;
+    /// A number of 8 bytes.
     pub const DOUBLE: u64 = 4;
+    /// A string.
     pub const STRING: u64 = 5;
 }
