@@ -298,6 +298,31 @@ fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
     }
 }
 
+/// A snapshot has the job's slots, and not their source.
+#[test]
+fn a_target_that_was_started_again_believes_each_node_that_was_heard_without_the_slots() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+        target.migration_word(&job, Some(word), 20_000);
+    }
+    target.nodes.get_mut(&source).expect("known").pong_received = 20_000;
+    let (file, settings) = (target.conf(), target.settings().clone());
+    let mut target =
+        Bus::load(&file, Default::default(), settings, fastrand::Rng::with_seed(2), 22_000).expect("well formed");
+    target.track_import(JobName([b'j'; 40]), SlotRanges(vec![(2, 5)]), 22_000);
+    target.data_loaded(22_000);
+    let (third, epoch) = (add_primary(&mut target), target.nodes().myself().config_epoch + 5);
+    target.migrations.claims(third, epoch - 1, &SlotSet::none());
+    target.take_claim(source, epoch, &SlotSet::of([0..=9]));
+    assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()), "the source may be waiting");
+    target.take_claim(third, epoch, &SlotSet::of([5..=5]));
+    assert_eq!(target.nodes().owner(5), Some(third), "another node has got a slot since");
+    target.migrations.claims(source, epoch, &SlotSet::of([0..=1, 6..=9]));
+    target.take_claim(source, epoch + 1, &SlotSet::of([0..=9]));
+    assert_eq!(target.nodes().owner(3), Some(source), "it has answered");
+}
+
 #[test]
 fn slots_are_not_granted_while_a_replica_takes_over_nor_the_place_given_while_slots_are_granted() {
     let (mut source, target) = source();

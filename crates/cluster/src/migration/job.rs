@@ -4,6 +4,7 @@ use super::slot_ranges::SlotRanges;
 use crate::Millis;
 use crate::link_id::LinkId;
 use crate::node_id::{NAME_LEN, NodeId};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Unknown end of a job.
@@ -177,8 +178,9 @@ pub struct Job {
     pub(super) asked_on: Option<LinkId>,
     /// Target: time at which this node took the slots, as long as their source may still claim them.
     pub(super) taken: Option<Millis>,
-    /// Target: epoch with which the source first announced its slots without those that this node took.
-    pub(super) known_since: Option<u64>,
+    /// Target: epoch with which the source, or each node that may be it, first announced its slots without those that
+    /// this node took.
+    pub(super) known_since: BTreeMap<NodeId, u64>,
     /// Whether there is a connection to the other end.
     pub(super) is_linked: bool,
     /// Description of the job in the log.
@@ -209,7 +211,7 @@ impl Job {
             is_cancelled: false,
             asked_on: None,
             taken: None,
-            known_since: None,
+            known_since: BTreeMap::new(),
             is_linked: false,
             description: String::new(),
         }

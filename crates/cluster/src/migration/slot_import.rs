@@ -96,11 +96,14 @@ impl Migrations {
 
     /// Takes a primary's slots and epoch. A source whose slots do not include those that this node took knows of the
     /// takeover: a claim of them with a later epoch is a new one. A claim with that epoch or an older one was sent
-    /// before: packets on one link may overtake those on the other.
+    /// before: packets on one link may overtake those on the other. Where the source is unknown, each primary is
+    /// believed for itself.
     pub(crate) fn claims(&mut self, primary: NodeId, epoch: u64, claimed: &SlotSet) {
         let taken = self.jobs.iter_mut().filter(|job| job.taken.is_some());
-        for job in taken.filter(|job| job.source == primary && job.known_since.is_none()) {
-            job.known_since = (!job.slots.iter().any(|slot| claimed.contains(slot))).then_some(epoch);
+        for job in taken.filter(|job| job.source == primary || job.source == UNKNOWN) {
+            if !job.slots.iter().any(|slot| claimed.contains(slot)) {
+                job.known_since.entry(primary).or_insert(epoch);
+            }
         }
     }
 
@@ -133,7 +136,7 @@ impl Migrations {
         let longest = view.settings.failover_timeout * PAUSE_TIMES + GRANT_TIME;
         self.jobs.iter().filter(|job| job.slots.contains(slot)).any(|job| {
             let is_recent = job.taken.is_some_and(|taken| view.now - taken <= longest);
-            let is_old = job.known_since.is_none_or(|known| epoch <= known);
+            let is_old = job.known_since.get(&source).is_none_or(|known| epoch <= *known);
             let may_be_source = if job.source == UNKNOWN { !is_in_my_shard } else { job.source == source };
             is_recent && is_old && may_be_source
         })
