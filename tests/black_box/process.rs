@@ -126,7 +126,7 @@ fn the_end_without_a_wish_leaves_a_report() {
         ("", Some("ABRT"), "crashed by signal: 6", 6),
         ("", Some("BUS"), "crashed by signal: 7", 7),
         ("", Some("FPE"), "crashed by signal: 8", 8),
-        ("DEBUG SEGFAULT\r\n", None, "crashed by signal: 11", 11),
+        ("DEBUG SEGFAULT now\r\n", None, "crashed by signal: 11", 11),
         ("DEBUG PANIC\r\n", None, "DEBUG PANIC", 6),
     ] {
         let server = Server::start(&DEBUGGING);
@@ -149,6 +149,10 @@ fn the_end_without_a_wish_leaves_a_report() {
         let unknown: Vec<&str> = stacks.lines().filter(|line| !is_of_a_stack(line.trim())).collect();
         assert!(unknown.is_empty(), "{command}{signal:?}: {unknown:?}");
         assert_eq!(log.contains(", last command: debug, of client "), !command.is_empty(), "{log}");
+        let is_signal = cause != "DEBUG PANIC";
+        assert_eq!(log.contains("Killed by PID: "), is_signal, "{log}");
+        assert_eq!(log.contains("------ REGISTERS ------\n"), is_signal && cfg!(target_arch = "x86_64"), "{log}");
+        assert_eq!(log.contains("CURRENT CLIENT INFO ------\nid="), !command.is_empty(), "{log}");
         assert_eq!(server.wait().signal(), Some(end), "which leaves a core file where the system wants one");
     }
 }

@@ -536,6 +536,61 @@ fn time_moves_in_a_script_that_is_slow() {
     });
 }
 
+/// Expects that a session shows a command's reply, and the error that the script makes of it.
+fn expect_shown_errors(server: &Server) {
+    for (script, shown) in [
+        (
+            "LPUSH', 'k', '1",
+            &[
+                "<reply> \"-WRONGTYPE Operation against a key holding the wrong kind of value\"",
+                "<error> -WRONGTYPE Operation against a key holding the wrong kind of value  ",
+            ][..],
+        ),
+        (
+            "LPUSH', 'k",
+            &[
+                "<reply> \"-ERR wrong number of arguments for 'lpush' command\"",
+                "<error> Wrong number of args calling command from script",
+            ],
+        ),
+        (
+            "NOSUCH', 'a",
+            &[
+                "<reply> \"-ERR unknown command 'NOSUCH', with args beginning with: 'a' \"",
+                "<error> Unknown command called from script",
+            ],
+        ),
+        (
+            "SCRIPT', '10",
+            &[
+                "<reply> \"-ERR unknown subcommand '10'. Try SCRIPT HELP.\"",
+                "<error> -ERR unknown subcommand '10'. Try SCRIPT HELP.  ",
+            ],
+        ),
+        (
+            "SUBSCRIBE', 'x",
+            &[
+                "<reply> \"-ERR command 'subscribe' is not allowed on script mode\"",
+                "<error> This Valkey command is not allowed from script",
+            ],
+        ),
+    ] {
+        let mut socket = server.socket();
+        send(&mut socket, b"SCRIPT DEBUG SYNC\r\n");
+        let script = format!("redis.pcall('{script}')\nreturn 1");
+        send(&mut socket, &request(&script, &[]));
+        let first = script.lines().next().unwrap_or_default();
+        expect_bytes(
+            &mut socket,
+            format!("+OK\r\n*2\r\n+* Stopped at 1, stop reason = step over\r\n+-> 1   {first}\r\n").as_bytes(),
+        );
+        send(&mut socket, b"*1\r\n$4\r\nstep\r\n");
+        let command = script.split('(').nth(1).and_then(|rest| rest.split(')').next()).unwrap_or_default();
+        let command = command.replace(['\'', ','], "");
+        expect_bytes(&mut socket, format!("*5\r\n+<command> {command}\r\n+{}\r\n", shown.join("\r\n+")).as_bytes());
+    }
+}
+
 #[test]
 fn a_script_is_debugged_line_by_line() {
     on_each_thread_count(&[], |server| {
@@ -561,6 +616,7 @@ fn a_script_is_debugged_line_by_line() {
         expect_bytes(&mut socket, b"*1\r\n+No such variable.\r\n");
         send(&mut socket, b"*1\r\n$8\r\ncontinue\r\n");
         expect_bytes(&mut socket, b"*1\r\n+<endsession>\r\n*1\r\n$1\r\nk\r\n");
+        expect_shown_errors(server);
         // A client that goes lets its script run to its end.
         let mut socket = server.socket();
         send(&mut socket, b"SCRIPT DEBUG SYNC\r\n");

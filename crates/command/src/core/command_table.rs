@@ -161,7 +161,8 @@ pub fn find(args: &Args<'_>) -> Result<&'static CommandEntry, Error> {
 /// Bytes of an unknown command's arguments that its error repeats.
 const UNKNOWN_SHOWN: usize = 128;
 
-fn unknown_command(args: &Args<'_>) -> Error {
+/// Returns the error of words that are no command.
+pub fn unknown_command(args: &Args<'_>) -> Error {
     let mut text = Vec::new();
     let mut left = UNKNOWN_SHOWN;
     for arg in args.from(1) {

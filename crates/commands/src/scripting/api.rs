@@ -2,7 +2,7 @@
 
 use super::current_run::{Answer, RUN, append};
 use super::debugger;
-use super::failure::{self, refusal};
+use super::failure;
 use super::lua_memory::native;
 use crate::core::args::Args;
 use crate::core::command_table::lookup;
@@ -72,6 +72,12 @@ pub(super) fn shared(lua: &Lua, api: &Table) -> mlua::Result<()> {
     api.raw_set("SERVER_NAME", "valkey")
 }
 
+/// Returns the error of one of these functions, which a debugger's client sees.
+fn refusal(text: &str) -> mlua::Error {
+    debugger::note_error(text.as_bytes());
+    failure::refusal(text)
+}
+
 /// Returns `8.1.1` as 0x080101.
 fn version_number(version: &str) -> i64 {
     version.split('.').fold(0, |number, part| number << 8 | part.parse::<i64>().unwrap_or_default())
@@ -98,6 +104,7 @@ fn error_reply(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
     let Some(text) = only_string(&words) else { return failure::table(lua, WRONG_ARGUMENTS, false) };
     let text = engine::before_nul(&text);
     let text = text.strip_prefix(b"-").unwrap_or(text);
+    debugger::note_error(&[b"-", text].concat());
     // A text without a code gets one.
     let text = match text.iter().position(|byte| *byte == b' ') {
         Some(end) => [&text[..=end], failure::without_line_ends(&text[end + 1..])].concat(),

@@ -18,7 +18,11 @@ use super::failure::{self, Failure};
 use super::human;
 use super::lua_host;
 use super::lua_memory::{Side, in_lua};
+use crate::core::args::Args;
+use crate::core::command::CommandEntry;
+use crate::core::command_table::unknown_command;
 use engine::time::Nanos;
+use engine::{Error, Word};
 use mlua::chunk::ChunkMode;
 use mlua::debug::{Debug, DebugEvent};
 use mlua::{HookTriggers, Lua, MultiValue, Value, VmState};
@@ -113,6 +117,7 @@ pub(super) fn note_command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) {
                 line.push(b' ');
                 line.extend_from_slice(word);
             }
+            line.truncate(engine::before_nul(&line).len());
             if more > 0 {
                 line.extend_from_slice(format!(" ... ({more} more)").as_bytes());
             }
@@ -121,14 +126,50 @@ pub(super) fn note_command<'a>(words: impl ExactSizeIterator<Item = &'a [u8]>) {
     });
 }
 
-/// Shows the reply of the command: RESP, or the text of the error for which it did not run.
-pub(super) fn note_reply(reply: Result<&[u8], &[u8]>) {
+/// Shows the reply of the command: RESP. A script gets an error reply as an error, which stands in a second line.
+pub(super) fn note_reply(reply: &[u8]) {
     with(|debugger| {
         if debugger.steps {
-            match reply {
-                Ok(reply) => debugger.say_cut(&[b"<reply> ", &human::of_reply(reply)[..]].concat()),
-                Err(error) => debugger.say(&[b"<error> ", error.strip_prefix(b"ERR ").unwrap_or(error)].concat()),
-            }
+            debugger.say_cut(&[b"<reply> ", &human::of_reply(reply)[..]].concat());
+        }
+    });
+    if reply.starts_with(b"-") {
+        note_error(reply);
+    }
+}
+
+/// Shows the reply of a command that was refused, as a client would get it, and the error for the script.
+pub(super) fn note_refusal(error: &Error, entry: Option<&CommandEntry>, args: &Args<'_>) {
+    let own = |error: &Error| error.text().unwrap_or_default().into_owned();
+    let name = entry.map_or("", |entry| &*entry.full_name);
+    let whole = own(error);
+    let text = whole.strip_prefix(b"ERR ").unwrap_or(&whole);
+    // The error ends as a line does where it is made of the reply.
+    let (reply, shown) = match error {
+        Error::ScriptUnknownCommand => (own(&unknown_command(args)), text.to_vec()),
+        Error::ScriptWrongArity => (own(&Error::WrongArity(Word::of(name))), text.to_vec()),
+        Error::NotFromScript => {
+            (format!("ERR command '{name}' is not allowed on script mode").into_bytes(), text.to_vec())
+        }
+        Error::ScriptDenied(reason) => ([b"NOPERM ", reason.as_ref()].concat(), [text, LINE_END].concat()),
+        _ => (whole.clone(), [b"-", &whole[..], LINE_END].concat()),
+    };
+    let reply = [b"-", &reply[..], LINE_END].concat();
+    with(|debugger| {
+        if debugger.steps {
+            debugger.say_cut(&[b"<reply> ", &human::of_reply(&reply)[..]].concat());
+        }
+    });
+    note_error(&shown);
+}
+
+const LINE_END: &[u8] = b"\r\n";
+
+/// Shows an error as the script gets it, with or without its code.
+pub(super) fn note_error(text: &[u8]) {
+    with(|debugger| {
+        if debugger.steps {
+            debugger.say(&[b"<error> ", text].concat());
         }
     });
 }

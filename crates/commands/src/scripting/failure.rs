@@ -57,7 +57,7 @@ thread_local! {
 }
 
 /// Name of a text, and a line of it.
-pub(super) type SourceLine = (String, usize);
+pub(super) type SourceLine = (String, i64);
 
 /// Keeps the place of what has failed just now, or forgets it.
 pub(super) fn note_place(place: Option<SourceLine>) {
@@ -73,16 +73,21 @@ pub(super) fn raised(lua: &Lua, error: Value) -> mlua::Result<Value> {
     clean(lua, error)
 }
 
-/// Returns the place of the function that has failed, or of its caller if that is a native.
+/// Returns the place of the function that has failed, or of its caller if that is a native. A native that a native
+/// calls has [`NATIVE_PLACE`].
 pub(super) fn place(lua: &Lua) -> Option<SourceLine> {
     let at = |level| {
         lua.inspect_stack(level, |frame| {
             let source = frame.source().source.map(|name| name.into_owned()).unwrap_or_default();
-            frame.current_line().map(|line| (source, line))
+            frame.current_line().map(|line| (source, line as i64))
         })
     };
-    at(1)?.or_else(|| at(2)?)
+    let native = || (NATIVE_PLACE.0.to_owned(), NATIVE_PLACE.1);
+    at(1)?.or_else(|| Some(at(2)?.unwrap_or_else(native)))
 }
+
+/// The place of a function that is not written in Lua.
+const NATIVE_PLACE: (&str, i64) = ("=[C]", -1);
 
 /// Returns a value as Lua's `tostring` shows it.
 pub(super) fn shown(lua: &Lua, value: &Value) -> mlua::Result<Vec<u8>> {

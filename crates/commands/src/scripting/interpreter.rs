@@ -519,6 +519,14 @@ mod tests {
     }
 
     #[test]
+    fn an_error_of_a_native_that_a_native_calls_has_the_place_of_natives() {
+        let shown = "-ERR Script attempted to access nonexistent global variable 'err' script: on =[C]:-1.";
+        for script in ["return pcall(error, _G)", "pcall(function() error(_G) end) return 1"] {
+            assert_eq!(Client::new().run_words(&["EVAL", script, "0"]), shown, "{script}");
+        }
+    }
+
+    #[test]
     fn insecure_functions_show_scripts_and_not_the_sandbox() {
         let mut client = Client::new();
         let no_such = |name: &str| {

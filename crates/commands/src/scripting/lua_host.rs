@@ -165,7 +165,7 @@ unsafe extern "C-unwind" fn run(state: *mut ffi::lua_State) -> c_int {
 }
 
 /// The place at which the handler of other servers fails when it is given a table that is read-only.
-const HANDLER: (&str, usize) = ("@err_handler_def", 10);
+const HANDLER: (&str, i64) = ("@err_handler_def", 10);
 
 /// The handler of a run's errors, called while the stack is there: keeps the place of the function that has failed,
 /// and makes a table with the error's text and place. A script sees it where `load` catches an error of its reader.

@@ -119,6 +119,8 @@ pub(super) struct ScriptRun<'r, 'c> {
 }
 
 /// Error that ends a run that is to begin again; no script sees it as a result.
+/// Length of the code before the text of an error of these natives.
+const CODE: usize = "ERR ".len();
 const RESTART: &[u8] = b"the script begins again";
 
 impl<'r, 'c> ScriptRun<'r, 'c> {
@@ -466,7 +468,10 @@ impl Watch {
 
 impl Commands for ScriptRun<'_, '_> {
     fn call(&mut self, lua: &Lua, words: &MultiValue, raise: bool) -> Result<Answer, mlua::Error> {
-        let refuse = |error: &Error| Err(failure(error, false));
+        let refuse = |error: &Error| {
+            debugger::note_error(&error.text().unwrap_or_default()[CODE..]);
+            Err(failure(error, false))
+        };
         let Some(name) = words.front() else {
             return refuse(&Error::ScriptNoCommand);
         };
@@ -503,11 +508,14 @@ impl Commands for ScriptRun<'_, '_> {
         if self.watch.next != next {
             looks::look_soon(lua);
         }
+        if let (true, Err(refused)) = (debugged, &ran) {
+            debugger::note_refusal(&refused.error, refused.entry, &args);
+        }
         (self.buffers.bytes, self.buffers.spans) = (bytes, spans);
         match ran {
             Ok(start) => {
                 if debugged {
-                    debugger::note_reply(Ok(&self.cx.reply.as_slice()[start..]));
+                    debugger::note_reply(&self.cx.reply.as_slice()[start..]);
                 }
                 let value = match &self.cx.reply.as_slice()[start..] {
                     [b'-', text @ ..] if raise => Err(failure_of(text.trim_ascii_end(), true)),
@@ -522,9 +530,6 @@ impl Commands for ScriptRun<'_, '_> {
             Err(refused) => {
                 if self.obstacle.is_none() {
                     self.count(&refused);
-                }
-                if debugged {
-                    debugger::note_reply(Err(&refused.error.text().unwrap_or(RESTART.into())));
                 }
                 Err(failure(&refused.error, true))
             }

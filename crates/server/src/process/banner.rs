@@ -3,14 +3,16 @@
 
 use crate::system::log;
 use commands::core::mode;
-use commands::version::CINNABAR;
+use commands::version::{CINNABAR, VALKEY};
 use engine::config::{Config, Directive};
 use std::io::{IsTerminal, stdout};
 
 /// Logs the start, before anything is opened.
 pub fn starting(configured: bool) {
     log::notice("oO0OoO0OoO0Oo Cinnabar is starting oO0OoO0OoO0Oo");
-    log::notice(format_args!("Cinnabar version={CINNABAR}, bits=64, pid={}, just started", std::process::id()));
+    // Tools read the version whose commands are served, as in `--version`.
+    let pid = std::process::id();
+    log::notice(format_args!("Cinnabar version={VALKEY}, cinnabar={CINNABAR}, bits=64, pid={pid}, just started"));
     if configured {
         log::notice("Configuration loaded");
     } else {

@@ -5,6 +5,7 @@
 //! 1234:M 21 Nov 2026 05:26:01.123 # Cinnabar 0.1.0 crashed by signal: 6
 //! ------ STACK TRACE ------          the failed thread's stack, and every thread's work
 //! ------ STACK TRACE DONE ------
+//! ------ REGISTERS ------            of the failed thread, after a signal
 //! ------ INFO OUTPUT ------
 //! ------ CLIENT LIST OUTPUT ------
 //! ------ CURRENT CLIENT INFO ------  the client of the failed thread
@@ -22,6 +23,7 @@
 //! Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
 
 use crate::process::fatal_signals;
+use crate::process::fault::Fault;
 use crate::system::clock;
 use crate::system::log;
 use crate::workers::shared::Shared;
@@ -62,7 +64,7 @@ pub fn catch_panics() {
         let stack = Backtrace::force_capture().to_string();
         let name = thread::current().name().unwrap_or("unnamed").to_owned();
         let cause = format!("=== ASSERTION FAILED === thread '{name}' at {}: {}", place(panic), message(panic));
-        end(&cause, &stack, SIGABRT);
+        end(&Failure { cause, stack, thread: name, registers: String::new() }, SIGABRT);
     }));
 }
 
@@ -79,8 +81,18 @@ pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     Ok(())
 }
 
-fn crashed(signal: i32) {
-    end(&format!("crashed by signal: {signal}"), "", signal);
+/// The end of the process, and what is known of the thread that failed.
+struct Failure {
+    cause: String,
+    stack: String,
+    thread: String,
+    registers: String,
+}
+
+fn crashed(fault: Fault) {
+    let name = fs::read_to_string(format!("/proc/self/task/{}/comm", fault.thread())).unwrap_or_default();
+    let (cause, stack, registers) = (fault.cause(), String::new(), fault.registers());
+    end(&Failure { cause, stack, thread: name.trim_end().to_owned(), registers }, fault.signal());
 }
 
 /// Milliseconds after which a worker that does not finish its tick is reported; 0: never.
@@ -146,7 +158,7 @@ fn message(panic: &PanicHookInfo<'_>) -> String {
 }
 
 /// Reports, and ends the process as the signal would have: its parent sees the same status.
-fn end(cause: &str, stack: &str, signal: i32) -> ! {
+fn end(failure: &Failure, signal: i32) -> ! {
     let server = SERVER.get().and_then(Weak::upgrade);
     let config = server.as_ref().map(|server| server.engine.config().snapshot());
     let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CRASH_LOG_ENABLED));
@@ -155,9 +167,9 @@ fn end(cause: &str, stack: &str, signal: i32) -> ! {
         thread::sleep(PATIENCE * 2);
     } else if wanted {
         fatal_signals::become_reporter();
-        report(cause, stack, server);
+        report(failure, server);
     } else {
-        log::warning(cause);
+        log::warning(&failure.cause);
     }
     if config.is_some_and(|config| config.flag(Directive::USE_EXIT_ON_PANIC)) {
         std::process::exit(1);
@@ -167,18 +179,24 @@ fn end(cause: &str, stack: &str, signal: i32) -> ! {
     std::process::abort()
 }
 
-fn report(cause: &str, stack: &str, server: Option<Arc<Shared>>) {
+fn report(failure: &Failure, server: Option<Arc<Shared>>) {
+    let Failure { cause, stack, registers, .. } = failure;
     log::raw("\n\n=== CINNABAR BUG REPORT START: Cut & paste starting from here ===\n");
-    log::warning(format_args!("Cinnabar {CINNABAR} {cause}"));
+    let mut lines = cause.lines();
+    log::warning(format_args!("Cinnabar {CINNABAR} {}", lines.next().unwrap_or_default()));
+    lines.for_each(log::warning);
     log::raw(&format!(
         "\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n",
         threads(server.as_deref())
     ));
+    if !registers.is_empty() {
+        log::raw(&format!("\n------ REGISTERS ------\n{registers}"));
+    }
     if let Some(server) = &server {
         if let Some(answer) = ask(server, info).flatten() {
             log::raw(&format!("\n------ INFO OUTPUT ------\n{answer}"));
         }
-        let failed = thread::current().name().unwrap_or_default().to_owned();
+        let failed = failure.thread.clone();
         if let Some((all, current)) = ask(server, move |server| clients(server, &failed)) {
             log::raw(&format!("\n------ CLIENT LIST OUTPUT ------\n{all}"));
             if let Some(client) = current {

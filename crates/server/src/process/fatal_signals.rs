@@ -2,8 +2,8 @@
 //! report it.
 //!
 //! ```text
-//!   failed thread, in the signal's handler    number -> pipe, sleeps
-//!   thread "crash"                                      pipe -> report, and the process ends by that signal
+//!   failed thread, in the signal's handler    fault -> pipe, sleeps
+//!   thread "crash"                                     pipe -> report, and the process ends by that signal
 //! ```
 //!
 //! The handler may call only functions that are async-signal-safe, so it does no more than that. It does not sleep for
@@ -12,6 +12,7 @@
 //! **Unsafe**, for the promise that the handler keeps to that.
 #![allow(unsafe_code)]
 
+use super::fault::{Fault, LEN};
 use crash_handler::{CrashContext, CrashEvent, CrashEventResult, CrashHandler};
 use signal_hook::consts::SIGTRAP;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
@@ -32,12 +33,12 @@ pub fn become_reporter() {
     REPORTER.store(rustix::thread::gettid().as_raw_nonzero().get(), SeqCst);
 }
 
-/// Calls `report` with the number of a fatal signal, once, on a thread of its own.
-pub fn watch(report: impl FnOnce(i32) + Send + 'static) -> io::Result<()> {
+/// Calls `report` with a fatal signal, once, on a thread of its own.
+pub fn watch(report: impl FnOnce(Fault) + Send + 'static) -> io::Result<()> {
     let (reader, writer) = io::pipe()?;
     thread::Builder::new().name("crash".to_owned()).spawn(move || {
-        if let Some(signal) = wait(reader) {
-            report(signal);
+        if let Some(fault) = wait(reader) {
+            report(fault);
         }
     })?;
     let handler = CrashHandler::attach(Box::new(Messenger(writer))).map_err(io::Error::other)?;
@@ -46,25 +47,26 @@ pub fn watch(report: impl FnOnce(i32) + Send + 'static) -> io::Result<()> {
     Ok(())
 }
 
-fn wait(mut reader: PipeReader) -> Option<i32> {
-    let mut number = [0; 4];
-    reader.read_exact(&mut number).ok()?;
-    Some(i32::from_ne_bytes(number))
+fn wait(mut reader: PipeReader) -> Option<Fault> {
+    let mut bytes = [0; LEN];
+    reader.read_exact(&mut bytes).ok()?;
+    Some(Fault::from_bytes(&bytes))
 }
 
 /// Notifies the thread that waits.
 struct Messenger(PipeWriter);
 
 // SAFETY: `on_crash` runs in a signal handler, where only what is async-signal-safe may be called. It reads its
-// argument and an atomic, writes four bytes to a pipe that is open already (`write`) and sleeps (`clock_nanosleep`). It
-// takes no lock, and neither allocates nor frees: an error of the operating system owns no memory.
+// argument and an atomic, writes some 200 bytes to a pipe that is open already (`write`) and sleeps
+// (`clock_nanosleep`). It takes no lock, and neither allocates nor frees: an error of the operating system owns no
+// memory.
 unsafe impl CrashEvent for Messenger {
     fn on_crash(&self, context: &CrashContext) -> CrashEventResult {
         let signal = context.siginfo.ssi_signo.cast_signed();
         // The debuggers' signal is left to them.
         if signal != SIGTRAP && context.tid != REPORTER.load(SeqCst) {
             // Without a reader the signal has its default effect.
-            let _ = (&self.0).write(&signal.to_ne_bytes());
+            let _ = (&self.0).write(&Fault::of(context).to_bytes());
             thread::sleep(PATIENCE);
         }
         CrashEventResult::Handled(true)

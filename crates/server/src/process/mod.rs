@@ -7,6 +7,7 @@ pub mod banner;
 pub mod crash;
 pub mod daemon;
 pub mod fatal_signals;
+mod fault;
 pub mod self_test;
 pub mod signals;
 pub mod title;

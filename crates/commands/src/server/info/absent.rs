@@ -52,3 +52,16 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
 pub fn value(name: &str) -> Option<&'static str> {
     FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_gives_a_reason_for_every_constant() {
+        let page = include_str!("../../../../../docs/different.md");
+        for (name, ..) in FIELDS {
+            assert!(page.contains(&format!("`{name}`")), "docs/different.md lacks {name}");
+        }
+    }
+}
