@@ -40,6 +40,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
     ("persistence", &["resp", "structures", "rdb", "replication", "cluster", "engine"]),
     ("commands", &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence"]),
     (
+        "types",
+        &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence", "commands"],
+    ),
+    (
         "server",
         &[
             "admin",
@@ -52,6 +56,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "sentinel",
             "persistence",
             "commands",
+            "types",
             "tls",
         ],
     ),
