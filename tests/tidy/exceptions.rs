@@ -44,6 +44,10 @@ pub const LAYERS: &[(&str, &[&str])] = &[
         &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence", "command"],
     ),
     (
+        "types",
+        &["resp", "structures", "rdb", "replication", "cluster", "engine", "sentinel", "persistence", "commands"],
+    ),
+    (
         "server",
         &[
             "admin",
@@ -56,6 +60,7 @@ pub const LAYERS: &[(&str, &[&str])] = &[
             "sentinel",
             "persistence",
             "commands",
+            "types",
             "tls",
         ],
     ),

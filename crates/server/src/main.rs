@@ -4,5 +4,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    server::start(&[])
+    server::start(types::TYPES)
 }

@@ -80,7 +80,7 @@ pub const COMMANDS: &[Command] = &[
 
 fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut toy = Toy::default();
-    toy.items_mut().extend(args.from(2).map(<[u8]>::to_vec));
+    toy.items_mut().extend(args.from(2).map(Arc::from));
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.set_object(toy.into_object(), Ttl::Clear);
     edit.commit(TOY.event_class, "toy.set");
@@ -91,7 +91,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn add(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let len = edit.with(|toy: &mut Toy| {
-        toy.items_mut().push(args[2].to_vec());
+        toy.items_mut().push(args[2].into());
         toy.len()
     })?;
     edit.commit(TOY.event_class, "toy.add");
@@ -149,7 +149,7 @@ impl Piecewise for Count {
         let items = self.items.read().unwrap_or_else(PoisonError::into_inner);
         let end = items.len().min(self.at + STEP);
         let here = items.get(self.at..end).unwrap_or_default();
-        self.found += here.iter().filter(|item| **item == self.item).count() as i64;
+        self.found += here.iter().filter(|item| ***item == *self.item).count() as i64;
         self.at = end;
         let is_last = end == items.len();
         if is_last {

@@ -1,7 +1,7 @@
 //! The structure, and its form in files: the number of items, then each item as a string.
 
 use engine::data::event_class::EventClass;
-use engine::data::typed_value::{Place, TypedValue};
+use engine::data::typed_value::{Place, RestOfValue, TypedValue};
 use engine::data::value::Object;
 use engine::data::value_type::{ElementWords, ModuleType, ValueType};
 use rdb::module_value::{ModuleReader, ModuleWriter, id};
@@ -29,21 +29,27 @@ const ENCODING: u16 = 1;
 #[derive(Debug, Default)]
 pub struct Toy(Arc<Items>);
 
+/// An item. Snapshots share it.
+pub type Item = Arc<[u8]>;
+
 /// Items that readers share.
-pub type Items = RwLock<Vec<Vec<u8>>>;
+pub type Items = RwLock<Vec<Item>>;
+
+/// Items above which a snapshot takes the rest of a toy for itself when the toy changes.
+const SWEPT: usize = 1000;
 
 impl Toy {
     /// Returns the items.
-    pub fn items(&self) -> RwLockReadGuard<'_, Vec<Vec<u8>>> {
+    pub fn items(&self) -> RwLockReadGuard<'_, Vec<Item>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the items to change them.
-    pub fn items_mut(&mut self) -> RwLockWriteGuard<'_, Vec<Vec<u8>>> {
+    pub fn items_mut(&mut self) -> RwLockWriteGuard<'_, Vec<Item>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(items: Vec<Vec<u8>>) -> Toy {
+    fn of(items: Vec<Item>) -> Toy {
         Toy(Arc::new(RwLock::new(items)))
     }
 }
@@ -70,14 +76,7 @@ impl TypedValue for Toy {
         if from == Place::START {
             out.unsigned(items.len() as u64);
         }
-        let (mut at, end) = (from.0 as usize, out.position().saturating_add(max));
-        while at < items.len() {
-            out.string(&items[at]);
-            at += 1;
-            if out.position() >= end {
-                break;
-            }
-        }
+        let at = from.0 as usize + put_some(&items[from.0 as usize..], out, max);
         (at < items.len()).then_some(Place(at as u64))
     }
 
@@ -88,7 +87,9 @@ impl TypedValue for Toy {
 
     fn memory_usage(&self, _: usize) -> usize {
         let items = self.items();
-        size_of::<Items>() + items.capacity() * size_of::<Vec<u8>>() + items.iter().map(Vec::capacity).sum::<usize>()
+        size_of::<Items>()
+            + items.capacity() * size_of::<Item>()
+            + items.iter().map(|item| item.len() + 16).sum::<usize>()
     }
 
     fn free_effort(&self) -> usize {
@@ -103,8 +104,47 @@ impl TypedValue for Toy {
         items.is_empty()
     }
 
+    fn begin_sweep(&mut self, from: Place) -> Option<Box<dyn RestOfValue>> {
+        let items = self.items();
+        let rest = items.get(from.0 as usize..).filter(|_| items.len() > SWEPT)?;
+        let len = (from == Place::START).then_some(items.len() as u64);
+        Some(Box::new(SweptToy { len, items: rest.to_vec(), at: 0 }))
+    }
+
     fn share(&self) -> Option<Arc<dyn Any + Send + Sync>> {
         Some(self.0.clone())
+    }
+}
+
+/// Appends about `max` bytes of items, at least one; returns their number.
+fn put_some(items: &[Item], out: &mut ModuleWriter<'_>, max: usize) -> usize {
+    let end = out.position().saturating_add(max);
+    let mut put = 0;
+    for item in items {
+        out.string(item);
+        put += 1;
+        if out.position() >= end {
+            break;
+        }
+    }
+    put
+}
+
+/// The part of a toy that a snapshot has not written, as it was.
+struct SweptToy {
+    /// The number of items, if it has not been written.
+    len: Option<u64>,
+    items: Vec<Item>,
+    at: usize,
+}
+
+impl RestOfValue for SweptToy {
+    fn write(&mut self, out: &mut ModuleWriter<'_>, max: usize) -> bool {
+        if let Some(len) = self.len.take() {
+            out.unsigned(len);
+        }
+        self.at += put_some(&self.items[self.at..], out, max);
+        self.at == self.items.len()
     }
 }
 
@@ -114,13 +154,13 @@ fn read(reader: &mut ModuleReader<'_, '_>) -> Result<Box<dyn TypedValue>> {
     }
     let mut items = Vec::new();
     for _ in 0..reader.unsigned()? {
-        items.push(reader.string()?);
+        items.push(reader.string()?.into());
     }
     Ok(Box::new(Toy::of(items)))
 }
 
 fn samples() -> Vec<Object> {
-    let of = |count: usize| (0..count).map(|n| format!("item {n}").into_bytes()).collect();
-    let long = vec![vec![b'x'; 200_000]; 3];
+    let of = |count: usize| (0..count).map(|n| format!("item {n}").into_bytes().into()).collect();
+    let long = vec![vec![b'x'; 200_000].into(); 3];
     [of(1), of(20_000), long].map(|items| Object::Other(Box::new(Toy::of(items)))).into()
 }

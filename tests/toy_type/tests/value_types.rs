@@ -34,16 +34,17 @@ impl Write for Adding<'_> {
 
 #[test]
 fn a_toy_is_written_as_it_was_while_items_are_added() {
-    let mut machine = Machine::new();
-    let samples = (value_type::named(b"toy").unwrap().samples)();
-    let large = samples.iter().max_by_key(|sample| sample.free_effort()).unwrap();
-    machine.put("a", large);
-    let len = keys_of(&saved(&machine))[0].2;
-    let engine = Arc::clone(&machine.engine);
-    let mut file = Adding(&mut machine, Vec::new());
-    save(&engine, &options(Family::Valkey), &mut file).unwrap();
-    assert_eq!(keys_of(&file.1), [("a".to_owned(), "toy", len)]);
-    assert!(keys_of(&saved(&machine))[0].2 > len, "items were added");
+    install();
+    for sample in (value_type::named(b"toy").unwrap().samples)() {
+        let mut machine = Machine::new();
+        machine.put("a", &sample);
+        let len = keys_of(&saved(&machine))[0].2;
+        let engine = Arc::clone(&machine.engine);
+        let mut file = Adding(&mut machine, Vec::new());
+        save(&engine, &options(Family::Valkey), &mut file).unwrap();
+        assert_eq!(keys_of(&file.1), [("a".to_owned(), "toy", len)]);
+        assert!(keys_of(&saved(&machine))[0].2 > len, "items were added");
+    }
 }
 
 fn saved(machine: &Machine) -> Vec<u8> {

@@ -62,8 +62,8 @@ pub trait TypedValue: Any + fmt::Debug + Send + Sync {
         false
     }
 
-    /// Prepares for the first change since a snapshot wrote the parts before `from`: returns the writer of the rest as
-    /// it is now. None: the rest is written before the change.
+    /// Prepares for the first change since a snapshot wrote the parts before `from`: returns the writer of all parts
+    /// from there on, as they are now. None: they are written before the change.
     fn begin_sweep(&mut self, _from: Place) -> Option<Box<dyn RestOfValue>> {
         None
     }

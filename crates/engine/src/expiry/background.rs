@@ -31,10 +31,9 @@
 //! loading need nothing of their own; FLUSHALL and SWAPDB treat the index as a part of the table.
 //!
 //! # Another type whose elements expire
-//! Give its structure a `TtlIndex`, and [`Object::next_expiry`](crate::data::value::Object::next_expiry),
-//! [`Object::pop_due`](crate::data::value::Object::pop_due) and
-//! [`Object::element_words`](crate::data::value::Object::element_words) an arm; its
-//! [`Collection`](crate::data::value::Collection) returns its earliest expiry.
+//! Give its structure a `TtlIndex`, its [`TypedValue`](crate::data::typed_value::TypedValue) the methods `next_expiry`
+//! and `pop_due`, and its [line of the table](crate::data::value_type::ValueType::element_expiry) the event and the
+//! command that announce expired elements.
 
 use crate::config::Directive;
 use crate::data::table::element_expiry;

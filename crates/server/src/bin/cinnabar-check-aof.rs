@@ -33,6 +33,7 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    commands::install_types(types::TYPES);
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let program = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let words: Vec<&OsStr> = arguments.iter().skip(1).map(OsString::as_os_str).collect();

@@ -64,6 +64,7 @@ impl Options {
 }
 
 fn main() -> ExitCode {
+    commands::install_types(types::TYPES);
     let mut arguments = std::env::args_os();
     let program = arguments.next().unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
