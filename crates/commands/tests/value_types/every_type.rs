@@ -204,7 +204,7 @@ impl Sink for Keys {
 }
 
 /// Returns each key of a file with its value's type and length.
-pub fn keys_of(mut file: &[u8]) -> Vec<(String, &'static str, usize)> {
+fn keys_of(mut file: &[u8]) -> Vec<(String, &'static str, usize)> {
     let mut keys = Keys::default();
     let options = LoadOptions { relaxed: false, check_sum: true };
     load(&mut Source::new(&mut file, true), options, &limits(), &mut keys).unwrap();
