@@ -139,8 +139,24 @@ impl Sentinel {
         is_alone
     }
 
+    /// Gives up a coordinated failover whose primary is down: nothing holds back the failover that its replicas need.
+    /// Returns whether it did.
+    fn gives_up_on_primary(&mut self, primary: InstanceId) -> bool {
+        let flags = self.instances[primary].flags;
+        let is_given_up = flags.has(Flags::COORDINATED_FAILOVER) && flags.has(Flags::S_DOWN);
+        if is_given_up {
+            self.event_of(Level::Warning, "-failover-abort-master-timeout", primary, "");
+            self.abort_failover(primary);
+            self.instances.group_mut(primary).failover.started = 0;
+        }
+        is_given_up
+    }
+
     fn promote(&mut self, primary: InstanceId) {
         self.goes_on_alone(primary);
+        if self.gives_up_on_primary(primary) {
+            return;
+        }
         let coordinated = self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER);
         let group = self.instances.group(primary);
         let passed = self.now - group.failover.state_since;
@@ -183,6 +199,9 @@ impl Sentinel {
     fn wait_for_promotion(&mut self, primary: InstanceId) {
         if self.goes_on_alone(primary) {
             return self.enter(primary, FailoverState::SendReplicaOfNoOne);
+        }
+        if self.gives_up_on_primary(primary) {
+            return;
         }
         let group = self.instances.group(primary);
         if self.now - group.failover.state_since > group.failover_timeout {

@@ -142,6 +142,26 @@ fn a_server_that_a_lead_was_handed_to_is_not_replaced_when_its_predecessor_dies(
 }
 
 #[test]
+fn a_coordinated_failover_ends_with_its_primary() {
+    for (seed, is_back) in seeds().flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        world.know_failover();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        assert!(world.order_coordinated_failover(0), "seed {seed}");
+        world.run(world.some_time() % SECOND);
+        world.crash_server(old);
+        if is_back {
+            world.run(SECOND / 2);
+            world.restart_server(old);
+        }
+        world.run(DOWN_AFTER + 5 * SECOND);
+        assert_ne!(world.agreed_primary(), old, "seed {seed}: no failover");
+    }
+}
+
+#[test]
 fn each_replica_is_tried_until_one_acknowledges() {
     for seed in seeds() {
         let mut world = World::new(seed, 3, 4);

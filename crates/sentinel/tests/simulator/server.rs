@@ -20,6 +20,8 @@ pub struct Server {
     pub is_out_of_sync: bool,
     /// The server lacks acknowledged writes of a primary that another one handed its lead to, or does not know of.
     pub lacks_writes: bool,
+    /// The server says that it runs FAILOVER, but never carries it out.
+    pub hears_failover: bool,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
     queued: BTreeMap<u64, Vec<Vec<String>>>,
@@ -39,6 +41,7 @@ impl Server {
             has_forgotten: false,
             is_out_of_sync: false,
             lacks_writes: false,
+            hears_failover: false,
             was_promoted: false,
             subscribed: BTreeSet::new(),
             queued: BTreeMap::new(),
@@ -140,7 +143,8 @@ impl Server {
                 format!("in_sync_state:{state}\r\nin_sync_promoted:{}\r\n", u8::from(self.was_promoted))
             }
         };
-        format!("# Server\r\nrun_id:{id}\r\n{replication}{in_sync}")
+        let failover = if self.hears_failover { "master_failover_state:no-failover\r\n" } else { "" };
+        format!("# Server\r\nrun_id:{id}\r\n{replication}{failover}{in_sync}")
     }
 }
 

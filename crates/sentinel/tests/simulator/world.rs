@@ -478,6 +478,16 @@ impl World {
         self.ask(node, &[b"failover", b"group"]) == Value::Simple(b"OK".to_vec())
     }
 
+    /// Lets an operator order a Sentinel to have the primary hand over. Returns whether it begins to.
+    pub fn order_coordinated_failover(&mut self, node: Node) -> bool {
+        self.ask(node, &[b"failover", b"group", b"coordinated"]) == Value::Simple(b"OK".to_vec())
+    }
+
+    /// Makes all servers know FAILOVER.
+    pub fn know_failover(&mut self) {
+        self.servers.iter_mut().for_each(|server| server.hears_failover = true);
+    }
+
     /// Makes the primary hand its lead over to a replica. The other replicas do not know of it.
     pub fn hand_over(&mut self, from: usize, to: usize) {
         self.history.push(format!("{} server {from} hands over to {to}", self.now - START));
