@@ -35,6 +35,8 @@ mod planted;
 mod roles;
 #[path = "simulator/schedule.rs"]
 mod schedule;
+#[path = "simulator/shadow.rs"]
+mod shadow;
 #[path = "simulator/streams.rs"]
 mod streams;
 #[path = "simulator/surroundings.rs"]
@@ -69,6 +71,8 @@ const COMMAND: &str = "cargo test -p cinnabar-commands --features shuttle --test
 struct Run {
     /// A client that waits for a key that is there.
     forgotten: Option<String>,
+    /// Keys that an observer of changes has another state of.
+    unobserved: Vec<String>,
     /// Calls that changed keys or looked at them, snapshots among them.
     calls: Vec<Call>,
     /// Pauses and the like.
@@ -88,6 +92,9 @@ impl Run {
     fn first_fault(&self) -> Option<String> {
         if let Some(key) = &self.forgotten {
             return Some(format!("a client waits for {key}, which is there"));
+        }
+        if !self.unobserved.is_empty() {
+            return Some(format!("observers miss changes: {:?}", self.unobserved));
         }
         if let Some(broken) = beside::broken(&self.calls, &self.beside, &self.timeline) {
             return Some(broken);
@@ -146,6 +153,7 @@ fn run(seed: u64, execute: Execute) -> Run {
     machine.crash(seed);
     let found = Found { model: machine.model(), time: machine.time() };
     let forgotten = clients.iter_mut().find_map(|client| waits_in_vain(client, &found));
+    let unobserved = machine.shadow.differences();
     let is_beside = |call: &Call| matches!(call.operation, Operation::Beside(_));
     let (mut beside, mut calls): (Vec<Call>, Vec<Call>) =
         clients.into_iter().flat_map(Client::into_calls).partition(is_beside);
@@ -155,7 +163,7 @@ fn run(seed: u64, execute: Execute) -> Run {
     calls.extend(saves.into_iter().map(Saved::into_call));
     calls.extend(machine.cuts());
     [&mut calls, &mut beside].into_iter().for_each(|calls| calls.sort_by_key(|call| call.called));
-    Run { forgotten, calls, beside, timeline, found, crashes: machine.crashes() }
+    Run { forgotten, unobserved, calls, beside, timeline, found, crashes: machine.crashes() }
 }
 
 /// Returns the operation that a client waits in at the end, though its key is there.

@@ -28,7 +28,9 @@ pub fn remember(cx: &mut Context<'_>, args: &Args<'_>, keys: &[(usize, KeyHash)]
     }
     for (index, hash) in keys {
         let key = Key { name: &args[*index], hash: *hash };
-        if let Ok(true) = cx.keys.with_shard_of(key, |shard, _| shard.tracked.remember(key.name, tracker.client.id)) {
+        if let Ok(true) =
+            cx.keys.with_shard_of(key, |shard, _| shard.listeners.tracked.remember(key.name, tracker.client.id))
+        {
             cx.engine.tracking().count_key();
         }
     }

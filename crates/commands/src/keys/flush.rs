@@ -8,11 +8,13 @@ use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::rights::databases_at;
-use crate::keys::table_exchange::{presence, replace};
+use crate::keys::table_exchange::replace;
 use crate::persistence::save::save_now;
 use engine::config::Directive;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::Object;
+use engine::keyspace::key_change::{ChangedDb, announce_flush, announce_swap};
+use engine::keyspace::shard::Shard;
 use engine::scripts::function_libraries::LibraryChange;
 use engine::{Engine, Error};
 use std::mem::{swap, take};
@@ -175,11 +177,13 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
         engine.replica_keys().clear();
     }
     cx.keys.each_shard(|shard_index, shard, effects| {
-        engine.tracking().clear(&mut shard.tracked);
-        for (index, db) in shard.dbs.iter_mut().filter(|(index, _)| only.is_none_or(|only| only == *index)) {
-            shard.stats.dirty += db.table.len() as u64;
+        let Shard { dbs, listeners, stats, .. } = shard;
+        announce_flush(engine, listeners, effects);
+        for (number, db) in dbs.iter_mut().filter(|(number, _)| only.is_none_or(|only| only == *number)) {
+            stats.dirty += db.table.len() as u64;
             removed += db.table.len() as u64;
-            let left = replace(engine, effects, (shard_index, index), db, Default::default(), now);
+            let at = ChangedDb { keyspace: engine, shard: shard_index, number, db, listeners, effects };
+            let left = replace(at, Default::default(), now);
             // The reader of the old collection frees it.
             let Some((table, expiry)) = left else { continue };
             if background {
@@ -189,9 +193,6 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
             }
         }
     })?;
-    if engine.tracking().is_on() {
-        cx.keys.effects.rare().flushed = true;
-    }
     Ok((work, removed))
 }
 
@@ -264,7 +265,7 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let databases = cx.engine.databases();
     let database = |n: i32| u32::try_from(n).ok().filter(|db| (*db as usize) < databases).ok_or(Error::DbIndex);
     let (one, two) = (database(one)?, database(two)?);
-    let (hasher, now) = (cx.engine.hasher(), cx.keys.expiry_now());
+    let now = cx.keys.expiry_now();
     cx.keys.escalate()?;
     let engine = cx.engine;
     cx.keys.each_shard(|shard_index, shard, effects| {
@@ -273,20 +274,15 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let mut apart = take(&mut shard.dbs[two]);
         let (first, second) = (&mut shard.dbs[one], &mut apart);
-        let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
+        let listeners = (shard_index, &mut shard.listeners);
+        announce_swap(engine, listeners, effects, (one, &mut *first), (two, &mut *second), now);
         engine.keys_swapped(shard_index, (one, first.table.len()), (two, second.table.len()));
-        first.clients.touch_all(|key| (seen(&first.table, key), seen(&second.table, key)));
-        second.clients.touch_all(|key| (seen(&second.table, key), seen(&first.table, key)));
         swap(&mut first.captures, &mut second.captures);
         swap(&mut first.table, &mut second.table);
         swap(&mut first.expiry, &mut second.expiry);
         swap(&mut first.streamed_replies, &mut second.streamed_replies);
         first.streamed_replies.all_came(one);
         second.streamed_replies.all_came(two);
-        for (index, db) in [(one, &*first), (two, &*second)] {
-            let ready = db.clients.wait_queues().keys();
-            effects.rare().ready.extend(ready.map(|key| (index, key.to_vec())));
-        }
         shard.dbs[two] = apart;
     })?;
     cx.keys.with_shard(0, |shard, effects| {

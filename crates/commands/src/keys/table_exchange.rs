@@ -5,17 +5,15 @@
 //! tables, which does not depend on their contents.
 
 use crate::core::context::Context;
-use engine::clients::watch::Presence;
+use engine::Error;
 use engine::data::key_hash::KeyHasher;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::KeyEntry;
-use engine::keyspace::origin::is_due;
-use engine::keyspace::shard::{Databases, Db};
+use engine::keyspace::key_change::{ChangedDb, announce_flush};
+use engine::keyspace::shard::{Databases, Db, Shard};
 use engine::keyspace::slot_counts::SlotCounts;
-use engine::propagation::effects::Effects;
 use engine::scripts::function_libraries::{Libraries, LibraryChange};
 use engine::time::UnixMs;
-use engine::{Engine, Error};
 use std::collections::BTreeSet;
 use std::mem;
 
@@ -36,23 +34,20 @@ pub(crate) fn exchange_all<'a>(cx: &mut Context<'_>, new: impl FnOnce() -> DataS
     let DataSet { shards, slot_counts, libraries } = new();
     let mut shards = shards.into_iter();
     cx.keys.each_shard(|shard_index, shard, effects| {
-        engine.tracking().clear(&mut shard.tracked);
+        let Shard { dbs, listeners, stats, .. } = shard;
+        announce_flush(engine, listeners, effects);
         let mut new = shards.next().unwrap_or_default();
-        let numbers: BTreeSet<u32> = shard.dbs.iter().chain(new.iter()).map(|(number, _)| number).collect();
+        let numbers: BTreeSet<u32> = dbs.iter().chain(new.iter()).map(|(number, _)| number).collect();
         for number in numbers {
             let Db { table, expiry, .. } = mem::take(&mut new[number]);
-            let db = &mut shard.dbs[number];
-            shard.stats.dirty += (db.table.len() + table.len()) as u64;
-            let place = (shard_index, number);
-            if let Some((table, expiry)) = replace(engine, effects, place, db, (table, expiry, Some(slot_counts)), now)
-            {
+            let db = &mut dbs[number];
+            stats.dirty += (db.table.len() + table.len()) as u64;
+            let at = ChangedDb { keyspace: engine, shard: shard_index, number, db, listeners, effects };
+            if let Some((table, expiry)) = replace(at, (table, expiry, Some(slot_counts)), now) {
                 effects.discard_table(table, expiry);
             }
         }
     })?;
-    if engine.tracking().is_on() {
-        cx.keys.effects.rare().flushed = true;
-    }
     let add = libraries.iter().cloned().collect();
     cx.keys.change_libraries(|_| Ok(LibraryChange { clear: true, add, ..LibraryChange::default() }))?;
     // The exchange is no change for others.
@@ -62,21 +57,13 @@ pub(crate) fn exchange_all<'a>(cx: &mut Context<'_>, new: impl FnOnce() -> DataS
 
 /// Puts a table in the place of a database's in a shard, whose lock is held. The returned table is not needed any more.
 pub(super) fn replace(
-    engine: &Engine,
-    effects: &mut Effects,
-    (shard, number): (usize, u32),
-    db: &mut Db,
+    mut at: ChangedDb<'_>,
     new: (Table, ExpiryIndex, Option<&SlotCounts>),
     now: UnixMs,
 ) -> Option<(Table, ExpiryIndex)> {
+    at.announce_table(&new.0, now);
+    let ChangedDb { keyspace: engine, shard, number, db, .. } = at;
     let hasher = engine.hasher();
-    // Some clients wait for a key's removal.
-    if !db.clients.wait_queues().is_empty() {
-        effects.rare().ready.extend(db.clients.wait_queues().keys().map(|key| (number, key.to_vec())));
-    }
-    let seen = |table: &Table, key: &[u8]| presence(table, hasher.local_of(key), key, now);
-    let Db { table, clients, .. } = db;
-    clients.touch_all(|key| (seen(table, key), seen(&new.0, key)));
     engine.keys_went(shard, number);
     engine.slot_counts().replace(hasher.slots_of(shard), number, new.2);
     let names = db.streamed_replies.names();
@@ -95,15 +82,6 @@ fn leave_to_readers(db: &mut Db, name: &[u8], hasher: &KeyHasher) {
     if let Some(entry) = db.table.remove(local, |entry| *entry.key() == *name, local_of) {
         db.captures.removed(&db.table, hasher, local, &entry);
         drop(entry.into_payload().and_then(|object| db.leave_behind(name, object)));
-    }
-}
-
-/// Returns the presence of a key in a database.
-pub(super) fn presence(table: &Table, local: u64, key: &[u8], now: UnixMs) -> Presence {
-    match table.find(local, |entry| entry.key() == key) {
-        None => Presence::Missing,
-        Some(entry) if entry.expiry().is_some_and(|expiry| is_due(expiry, now)) => Presence::Stale,
-        Some(_) => Presence::Live,
     }
 }
 

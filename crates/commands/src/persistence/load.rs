@@ -469,7 +469,7 @@ impl Inserter<'_> {
             if table.len() > table.bucket_count() * OVERFULL {
                 table.set_resizing(true);
             }
-            keys.unlock();
+            self.keyspace.inform_observers(&mut keys.release());
         }
         self.queue.inserted.fetch_add(inserted, Relaxed);
     }

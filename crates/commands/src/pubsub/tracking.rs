@@ -273,7 +273,7 @@ mod tests {
         let mut client = Client::new();
         let tracked = |client: &Client| {
             let locks = client.engine().locks();
-            (0..locks.len()).map(|shard| locks.one(shard).tracked.len()).sum::<usize>()
+            (0..locks.len()).map(|shard| locks.one(shard).listeners.tracked.len()).sum::<usize>()
         };
         client.is("CLIENT TRACKING on OPTIN", "+OK").is("GET a", "nil");
         assert_eq!(tracked(&client), 0);

@@ -6,6 +6,7 @@ use crate::contents;
 use crate::disk::{Disk, Faults};
 use crate::model::Model;
 use crate::operation::{self, LIBRARY};
+use crate::shadow::Shadow;
 use crate::surroundings::{Chronicle, Delivered, RDB, Saved, Surroundings};
 use commands::core::dispatch;
 use commands::persistence::aof::{self, end_waits, load_and_begin, wrote};
@@ -48,7 +49,9 @@ impl Crash {
             assert!(machine.load(), "what was repaired is read");
             machine
         };
-        Found { model: machine.model(), time: self.time }
+        let found = Found { model: machine.model(), time: self.time };
+        assert_eq!(machine.shadow.differences(), [""; 0], "the loaded keys are announced");
+        found
     }
 }
 
@@ -82,6 +85,8 @@ pub struct Machine {
     pub engine: Arc<Engine>,
     pub surroundings: Arc<Surroundings>,
     pub setup: Setup,
+    /// Knows the keyspace by its announcements.
+    pub shadow: Arc<Shadow>,
     /// Digests of the two scripts, first the one that declares its keys.
     pub shas: [String; 2],
     clients: AtomicU64,
@@ -121,10 +126,12 @@ impl Machine {
         let options = Options { shards: 4, databases: 2, hash_seed: 7, workers, counts_slots: true };
         let engine = Arc::new(Engine::new(&options, Arc::clone(&surroundings) as Arc<dyn Host>));
         surroundings.set_engine(&engine);
+        let shadow = Shadow::install(&engine);
         Aof::install(&engine, Arc::new(disk), b"logs", b"log.aof");
         Machine {
             engine,
             surroundings,
+            shadow,
             setup: Setup { workers, look, policy: None, has_faults: false, switches: false },
             shas: Default::default(),
             clients: AtomicU64::new(1),

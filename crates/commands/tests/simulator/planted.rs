@@ -79,7 +79,7 @@ fn push_in_silence(client: &mut Client, key: &str, end: End, n: i64) -> usize {
         list.len()
     });
     edit.commit(EventClass::LIST, "push");
-    drop(keys.release());
+    engine.inform_observers(&mut keys.release());
     client.note_time(now.0);
     len.expect("a list")
 }

@@ -5,6 +5,7 @@
 //! command does.
 
 pub(crate) mod deferred;
+pub mod key_clients;
 pub mod listeners;
 pub mod pubsub;
 pub mod registry;

@@ -425,6 +425,7 @@ impl Engine {
         if !rare.changes.is_empty() || rare.flushed {
             self.tracking().tell(&self.pubsub, rare.changes, rare.flushed, author);
         }
+        self.hand_to_observers(&mut rare.notes);
         rare.garbage.append(&mut rare.outlived);
         if !rare.garbage.is_empty() {
             self.host.free(rare.garbage);

@@ -8,16 +8,17 @@
 //! A handler that changes something and does not commit is defective; debug builds report it.
 
 use crate::Error;
-use crate::clients::tracking::Tracked;
+use crate::clients::key_clients::ShardListeners;
 use crate::data::event_class::EventClass;
 use crate::data::table::element_expiry;
 use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Value, ValueExt};
 use crate::data::value_type::ValueType;
 use crate::keyspace::Keyspace;
-use crate::keyspace::key_change::{By, Change, ChangedDb, KEY_MISS, KeyEvent, SILENT, announce, publish_event};
+use crate::keyspace::key_change::{ChangedDb, KEY_MISS, KeyEvent, SILENT, announce, publish_event};
 use crate::keyspace::keys::Key;
 use crate::keyspace::origin::Origin;
 use crate::keyspace::shard::{Db, Shard, ShardStats};
+use crate::propagation::change_observer::{By, Change};
 use crate::propagation::effects::{Effects, Logged, Record};
 use crate::snapshot::streamed_reply::DetachedReplies;
 use crate::time::UnixMs;
@@ -42,7 +43,7 @@ pub struct Edit<'k> {
     keyspace: &'k Keyspace,
     db: &'k mut Db,
     stats: &'k mut ShardStats,
-    tracked: &'k mut Tracked,
+    listeners: &'k mut ShardListeners,
     effects: &'k mut Effects,
     db_index: u32,
     key: Key<'k>,
@@ -73,7 +74,7 @@ impl<'k> Edit<'k> {
             keyspace,
             db,
             stats: &mut shard.stats,
-            tracked: &mut shard.tracked,
+            listeners: &mut shard.listeners,
             effects,
             db_index,
             key,
@@ -431,7 +432,7 @@ impl<'k> Edit<'k> {
         self.changed = false;
         self.stats.dirty += changes;
         self.effects.dirty += changes;
-        if self.keyspace.listeners().concerns(&self.db.clients, event.0) {
+        if self.keyspace.listeners().concerns(self.db.clients.word(), event.0) {
             self.announce_to_listeners(change, event);
         }
     }
@@ -439,8 +440,8 @@ impl<'k> Edit<'k> {
     #[cold]
     #[inline(never)]
     fn announce_to_listeners(&mut self, change: Change, event: KeyEvent) {
-        let Edit { keyspace, db, tracked, effects, db_index, key, .. } = self;
-        let db = ChangedDb { keyspace, db, tracked, effects, number: *db_index };
+        let Edit { keyspace, db, listeners, effects, db_index, key, .. } = self;
+        let db = ChangedDb { keyspace, shard: key.hash.shard(), number: *db_index, db, listeners, effects };
         announce(db, key.name, change, By::Command, event);
     }
 

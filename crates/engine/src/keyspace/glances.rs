@@ -55,8 +55,8 @@ impl Glances {
 
 impl Glance {
     fn see(&mut self, shard: &Shard, now: u64) {
-        self.tracked_keys = shard.tracked.len();
-        self.tracked_items = shard.tracked.items();
+        self.tracked_keys = shard.listeners.tracked.len();
+        self.tracked_items = shard.listeners.tracked.items();
         self.dbs.clear();
         self.idle_bytes = 0;
         for (number, db) in shard.dbs.iter() {

@@ -3,11 +3,12 @@
 use crate::Error;
 use crate::data::value::{Collection, KeyEntry};
 use crate::keyspace::Keyspace;
-use crate::keyspace::key_change::{By, Change, ChangedDb, KeyEvent, announce};
+use crate::keyspace::key_change::{ChangedDb, KeyEvent, announce};
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::Used;
 use crate::keyspace::origin::is_due;
 use crate::keyspace::shard::Shard;
+use crate::propagation::change_observer::{By, Change};
 use crate::propagation::effects::Effects;
 use crate::time::UnixMs;
 use structures::entry::NewValue;
@@ -65,7 +66,7 @@ impl InPlaceEdit<'_> {
 
     #[inline(always)]
     fn update<R>(self, event: KeyEvent, change: impl FnOnce(&mut KeyEntry) -> Option<(u64, R)>) -> Option<R> {
-        let Shard { dbs, tracked, stats, .. } = self.shard;
+        let Shard { dbs, listeners, stats, .. } = self.shard;
         let db = &mut dbs[self.db];
         if db.captures.is_open() {
             return None;
@@ -80,8 +81,8 @@ impl InPlaceEdit<'_> {
         }
         stats.dirty += changes;
         self.effects.dirty += changes;
-        let (keyspace, effects, number) = (self.keyspace, self.effects, self.db);
-        let db = ChangedDb { keyspace, db, tracked, effects, number };
+        let (keyspace, shard, effects) = (self.keyspace, self.key.hash.shard(), self.effects);
+        let db = ChangedDb { keyspace, shard, number: self.db, db, listeners, effects };
         if changes > 0 {
             announce(db, self.key.name, Change::Written, By::Command, event);
         }

@@ -5,7 +5,7 @@
 //! locked, several, or may take any.
 
 use crate::Error;
-use crate::clients::listeners::KeyClients;
+use crate::clients::key_clients::KeyClients;
 use crate::clients::waiters::Ticket;
 use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHash;

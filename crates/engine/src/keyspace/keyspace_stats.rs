@@ -76,8 +76,8 @@ impl Overview {
             let seen = keys.with_shard(index, |shard, _| {
                 keyspace.last_stats.note(index, &shard.stats);
                 overview.stats.add(&shard.stats);
-                overview.tracked_keys += shard.tracked.len();
-                overview.tracked_items += shard.tracked.items();
+                overview.tracked_keys += shard.listeners.tracked.len();
+                overview.tracked_items += shard.listeners.tracked.items();
                 for (number, db) in shard.dbs.iter() {
                     overview.dbs.entry(number).or_default().add(&DbOverview::of(db, now));
                 }

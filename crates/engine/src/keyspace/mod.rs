@@ -47,6 +47,7 @@ use crate::keyspace::slot_counts::SlotCounts;
 use crate::keyspace::table_hints::TableHints;
 use crate::locks::protocol::LockSet;
 use crate::propagation::change_log::{ChangeLog, LogKeeper};
+use crate::propagation::change_observer::Observers;
 use crate::scripts::script_cache::Scripts;
 use crate::status::deny_reasons::Paused;
 use crate::status::persistence_status::PersistenceStatus;
@@ -106,6 +107,7 @@ pub struct Keyspace {
     logs: AtomicU8,
     access: AccessPolicy,
     listeners: Arc<Listeners>,
+    observers: Observers,
     config: ConfigStore,
     encoding_limits: EncodingLimits,
     tracking: Tracking,
@@ -141,6 +143,7 @@ impl Keyspace {
             logs: AtomicU8::new(0),
             access: AccessPolicy::default(),
             listeners: Arc::clone(&listeners),
+            observers: Observers::default(),
             encoding_limits: EncodingLimits::new(&config),
             config: ConfigStore::new(config),
             tracking: Tracking::new(workers, listeners),
@@ -274,6 +277,11 @@ impl Keyspace {
     #[inline(always)]
     pub(crate) fn listeners(&self) -> &Listeners {
         &self.listeners
+    }
+
+    /// Returns the observers of changes.
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     /// Whether events of this class are published.

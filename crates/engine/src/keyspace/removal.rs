@@ -5,9 +5,10 @@ use crate::data::event_class::EventClass;
 use crate::data::table::element_expiry;
 use crate::data::value::KeyEntry;
 use crate::keyspace::Keyspace;
-use crate::keyspace::key_change::{By, Change, ChangedDb, announce, publish_event};
+use crate::keyspace::key_change::{ChangedDb, announce, publish_event};
 use crate::keyspace::origin::is_due;
 use crate::keyspace::shard::{Db, Shard};
+use crate::propagation::change_observer::{By, Change};
 use crate::propagation::effects::Effects;
 use crate::time::UnixMs;
 
@@ -62,7 +63,8 @@ pub fn removed(
             (EventClass::EXPIRED, "expired")
         }
     };
-    let changed = ChangedDb { keyspace, db: slot, tracked: &mut shard.tracked, effects, number: db };
+    let listeners = &mut shard.listeners;
+    let changed = ChangedDb { keyspace, shard: index, number: db, db: slot, listeners, effects };
     announce(changed, entry.key(), Change::Removed, by, event);
     discard(slot, effects, entry);
 }
@@ -119,7 +121,8 @@ pub fn expire_elements(
     }
     shard.stats.expired_elements += count as u64;
     let change = if empty { Change::Removed } else { Change::Written };
-    let changed = ChangedDb { keyspace, db: slot, tracked: &mut shard.tracked, effects, number: db };
+    let listeners = &mut shard.listeners;
+    let changed = ChangedDb { keyspace, shard: index, number: db, db: slot, listeners, effects };
     announce(changed, name, change, By::Expiry, (words.class, words.expired));
     if empty {
         publish_event(keyspace, effects, db, name, (EventClass::GENERIC, "del"));

@@ -1,7 +1,6 @@
 //! A piece of the keyspace: the data that one lock guards.
 
-use crate::clients::listeners::KeyClients;
-use crate::clients::tracking::Tracked;
+use crate::clients::key_clients::{KeyClients, ShardListeners};
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{Object, ValueExt};
 use crate::data::value_type::ValueType;
@@ -104,8 +103,8 @@ pub struct Shard {
     pub dbs: Databases,
     /// Counts under its lock.
     pub stats: ShardStats,
-    /// Clients that hold copies of its keys.
-    pub tracked: Tracked,
+    /// Listeners to its keys in all databases.
+    pub listeners: ShardListeners,
     index: usize,
     /// The change log's length after the last change here: a command that has read here has seen no later one.
     pub logged_to: u64,
@@ -118,7 +117,7 @@ impl Shard {
             epoch: Epoch::default(),
             dbs: Databases::default(),
             stats: ShardStats::default(),
-            tracked: Tracked::default(),
+            listeners: ShardListeners::default(),
             index,
             logged_to: 0,
         }

@@ -3,6 +3,7 @@
 use crate::data::event_class::EventClass;
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::Object;
+use crate::propagation::change_observer::ChangeNotes;
 use crate::scripts::function_libraries::Libraries;
 use crate::scripts::script_cache::Script;
 use smallvec::SmallVec;
@@ -146,6 +147,8 @@ pub struct RareEffects {
     pub ready: Vec<ReadyKey>,
     /// Changed keys that clients may hold copies of.
     pub changes: Vec<TrackedChange>,
+    /// Changes that observers have not seen yet.
+    pub notes: ChangeNotes,
     /// Whether a database was emptied, so that all copies are out of date.
     pub flushed: bool,
 }
@@ -177,6 +180,7 @@ impl Effects {
         own.foreground.append(&mut theirs.foreground);
         own.events.append(&mut theirs.events);
         own.changes.append(&mut theirs.changes);
+        own.notes.append(&mut theirs.notes);
         own.flushed |= theirs.flushed;
         for key in theirs.ready {
             if !own.ready.contains(&key) {

@@ -5,6 +5,7 @@
 //! log.
 
 pub mod change_log;
+pub mod change_observer;
 pub mod effects;
 pub mod log_batch;
 pub mod log_reader;
