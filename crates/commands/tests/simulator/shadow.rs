@@ -105,7 +105,7 @@ fn digest(entry: &KeyEntry) -> u64 {
     let mut digits = itoa::Buffer::new();
     let mut hasher = DefaultHasher::new();
     let (value, mut parts) = (entry.value(), Vec::new());
-    (entry.expiry(), value.kind() as u8).hash(&mut hasher);
+    (entry.expiry(), value.value_type().number).hash(&mut hasher);
     match &value {
         Value::Payload(Object::List(list)) => {
             list.each(0..list.len(), false, |item| parts.push(item.bytes(&mut digits).to_vec()));
