@@ -1,7 +1,7 @@
 //! A replica where its primary's stream meets something else: saves, role changes, snapshots that are none.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, expect_bytes, process_state, send};
+use crate::harness::{Server, eventually, expect_bytes, is_peer, process_state, send};
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
@@ -183,4 +183,32 @@ fn a_snapshot_reaches_its_replica_while_the_primary_that_was_told_to_pause_serve
     );
     assert_eq!(ask(&mut client, "SET after 1"), "OK");
     assert!(eventually(|| ask(&mut replica.client(), "GET after") == "\"1\""));
+}
+
+/// Returns a line of the process's status that states kilobytes.
+fn kilobytes(server: &Server, line: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).expect("its status");
+    let number = status.lines().find_map(|it| it.strip_prefix(line)?.split_ascii_whitespace().nth(1)?.parse().ok());
+    number.expect("a number")
+}
+
+#[test]
+fn a_large_value_is_held_little_more_than_twice_while_it_arrives_and_goes_to_a_replica() {
+    const LEN: usize = 128 << 20;
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&AT_ONCE));
+    follow(&replica, &primary);
+    let servers = [&primary, &replica];
+    let before = servers.map(|server| kilobytes(server, "VmRSS"));
+    let mut socket = primary.socket();
+    send(&mut socket, format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${LEN}\r\n").as_bytes());
+    let part = vec![b'x'; 1 << 20];
+    (0..LEN / part.len()).for_each(|_| send(&mut socket, &part));
+    send(&mut socket, b"\r\n");
+    expect_bytes(&mut socket, b"+OK\r\n");
+    assert!(eventually(|| ask(&mut replica.client(), "STRLEN k") == LEN.to_string()));
+    let most = servers.map(|server| kilobytes(server, "VmHWM"));
+    let times = [0, 1].map(|at| (most[at] - before[at]) as f64 * 1024.0 / LEN as f64);
+    if !is_peer() {
+        assert!(times.iter().all(|times| *times < 3.0), "{times:?}");
+    }
 }

@@ -14,6 +14,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/structures/src/entry.rs",
     "crates/structures/src/tagged_pointer.rs",
     "crates/structures/src/log_block.rs",
+    "crates/structures/src/block_text.rs",
     "crates/structures/src/hashtable/bucket.rs",
     "crates/structures/src/hashtable/table_entry.rs",
     "crates/structures/src/hashtable/bucket_memory.rs",

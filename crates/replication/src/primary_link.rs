@@ -28,7 +28,7 @@ use crate::ids::{ID_LEN, ReplicationId};
 use crate::in_sync_set::Term;
 pub use crate::link_settings::LinkSettings;
 use crate::snapshot_frame::{Frame, FramePart};
-use crate::units::{Unit, Units};
+use crate::units::Units;
 
 /// Greatest length of a primary's line.
 const LINE_MAX: usize = 1024;
@@ -160,6 +160,11 @@ impl PrimaryLink {
         matches!(self.state, State::Ping | State::Options(_) | State::Psync)
     }
 
+    /// Returns the length that the input will have at the end of an argument of the stream; 0: none is on its way.
+    pub fn expected(&self) -> usize {
+        if let State::Stream(units) = &self.state { units.expected() } else { 0 }
+    }
+
     /// Takes the next part of `input`: returns its length, and the part. The caller passes bytes that were not taken
     /// again.
     ///
@@ -182,13 +187,7 @@ impl PrimaryLink {
                     }
                 }
             }
-            State::Stream(units) => Ok(match units.next_of(input)? {
-                Unit::Incomplete => (0, Arrived::Nothing),
-                Unit::Commands(len) => (len, Arrived::Commands(&input[..len])),
-                Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
-                Unit::InSync(len) => (len, Arrived::InSync(&input[..len])),
-                Unit::SyncSlots(len) => (len, Arrived::Commands(&input[..len])),
-            }),
+            State::Stream(units) => Ok(units.next_of(input)?.arrived(input)),
             State::Ping
             | State::Options(_)
             | State::Psync

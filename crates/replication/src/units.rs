@@ -7,7 +7,7 @@
 //!
 //! The stream is read only as far as these differ. Every byte counts, also that of an empty line.
 
-use crate::arrived::LinkError;
+use crate::arrived::{Arrived, LinkError};
 use crate::in_sync_set::WORD;
 
 /// Next part of a stream.
@@ -23,6 +23,18 @@ pub enum Unit {
     SyncSlots(usize),
     /// More bytes have to arrive first.
     Incomplete,
+}
+
+impl Unit {
+    /// Returns the part's length and its bytes, which `input` begins with.
+    pub(crate) fn arrived(self, input: &[u8]) -> (usize, Arrived<'_>) {
+        match self {
+            Unit::Incomplete => (0, Arrived::Nothing),
+            Unit::Commands(len) | Unit::SyncSlots(len) => (len, Arrived::Commands(&input[..len])),
+            Unit::GetAck(len) => (len, Arrived::GetAck(&input[..len])),
+            Unit::InSync(len) => (len, Arrived::InSync(&input[..len])),
+        }
+    }
 }
 
 /// Greatest length of a line that has a number or a length.
@@ -47,6 +59,8 @@ pub struct Units {
     /// Arguments of the present command that are read.
     seen: u32,
     in_multi: bool,
+    /// End of the argument that is not all there; 0: there is none.
+    expected: usize,
     kind: Kind,
     /// Whether CLUSTER SYNCSLOTS is a unit of its own.
     has_sync_slots: bool,
@@ -108,6 +122,7 @@ impl Units {
                 // The partial command behind the units need not be read again.
                 let (at, whole) = (self.at, std::mem::take(&mut self.whole));
                 self.at = at - whole;
+                self.expected = self.expected.saturating_sub(whole);
                 Ok(Unit::Commands(whole))
             }
         }
@@ -128,10 +143,15 @@ impl Units {
         }
     }
 
+    /// Returns the length that the input will have at the end of the argument that is not all there; 0: there is none.
+    pub fn expected(&self) -> usize {
+        self.expected
+    }
+
     /// Hands out the whole units; the bytes behind them are read again.
     fn hand_out(&mut self) -> usize {
         let whole = std::mem::take(&mut self.whole);
-        self.at = 0;
+        (self.at, self.expected) = (0, 0);
         whole
     }
 
@@ -160,8 +180,10 @@ impl Units {
             let len = usize::try_from(len).map_err(|_| LinkError::Protocol)?;
             let end = start.checked_add(len).and_then(|end| end.checked_add(2)).ok_or(LinkError::Protocol)?;
             if end > input.len() {
+                self.expected = end;
                 return Ok(None);
             }
+            self.expected = 0;
             if self.seen < 2 && (len <= WORD_MAX || self.kind == Kind::Ping) {
                 self.kind = kind(self.kind, self.seen, &input[start..start + len]);
             }
@@ -295,6 +317,18 @@ mod tests {
             let asks = |units: Vec<(bool, Vec<u8>)>| units.into_iter().filter(|(asks, _)| *asks).count();
             prop_assert_eq!(asks(found), asks(whole));
         }
+    }
+
+    #[test]
+    fn the_end_of_an_argument_on_its_way_is_known() {
+        let (ping, set) = (bytes(&["PING"]), bytes(&["SET k 0123456789", "PING"]));
+        let end = set.len() - ping.len();
+        let mut units = Units::default();
+        let begun = [&ping[..], &set[..end - 8]].concat();
+        assert_eq!((units.next(&begun), units.expected()), (Ok(Unit::Commands(ping.len())), end));
+        assert_eq!((units.next(&begun[ping.len()..]), units.expected()), (Ok(Unit::Incomplete), end));
+        assert_eq!((units.next(&set), units.expected()), (Ok(Unit::Commands(set.len())), 0));
+        assert_eq!((units.next(b"*1\r\n$4"), units.expected()), (Ok(Unit::Incomplete), 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+mod block_text;
 pub mod crc16;
 pub mod decimal;
 pub mod entry;

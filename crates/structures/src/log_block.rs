@@ -28,12 +28,11 @@
 //! reserved it, and is read only after it was published. A block is written anew only by its sole owner
 //! ([`Arc::get_mut`]) and only where all is published: then no space, cursor or slice is left of it.
 
+use crate::block_text::Text;
 use crate::log_end::{self, HEADS, Offer, Place, TEXT};
 use crate::log_memory::{LogMemory, MemoryShare};
 use std::collections::VecDeque;
-use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Arc, OnceLock};
 
@@ -58,33 +57,6 @@ struct RecordMark {
     note: AtomicU64,
 }
 
-/// The bytes of a vector, of which some may not be initialized yet.
-struct Text {
-    start: NonNull<u8>,
-    len: usize,
-    capacity: usize,
-}
-
-impl Text {
-    fn of(bytes: Vec<u8>) -> Text {
-        let mut bytes = ManuallyDrop::new(bytes);
-        let start = NonNull::new(bytes.as_mut_ptr()).expect("a vector's pointer is never null");
-        Text { start, len: bytes.len(), capacity: bytes.capacity() }
-    }
-}
-
-impl Drop for Text {
-    fn drop(&mut self) {
-        // SAFETY: the three come from a vector that was not dropped, and `len` of its bytes were initialized then.
-        drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
-    }
-}
-
-// SAFETY: it owns its bytes, which are plain. The block's heads decide which threads write and read them.
-unsafe impl Send for Text {}
-// SAFETY: as above: all access is by `Space::write` and `LogBlock::text`, which say why they do not meet.
-unsafe impl Sync for Text {}
-
 /// Another block follows.
 struct Next {
     /// Number of records in the block before it.
@@ -104,26 +76,26 @@ pub struct LogBlock {
 }
 
 impl LogBlock {
-    fn new(start: u64, heads: Box<[RecordMark]>, text: Vec<u8>, memory: &Arc<LogMemory>) -> LogBlock {
-        let bytes = size_of::<LogBlock>() + heads.len() * size_of::<RecordMark>() + text.capacity();
-        LogBlock { start, heads, text: Text::of(text), next: OnceLock::new(), _memory: memory.take(bytes as u64) }
+    fn new(start: u64, heads: Box<[RecordMark]>, text: Text, memory: &Arc<LogMemory>) -> LogBlock {
+        let bytes = size_of::<LogBlock>() + heads.len() * size_of::<RecordMark>() + text.capacity;
+        LogBlock { start, heads, text, next: OnceLock::new(), _memory: memory.take(bytes as u64) }
     }
 
     fn shared(memory: &Arc<LogMemory>) -> LogBlock {
         let heads = (0..HEADS).map(|_| RecordMark::default()).collect();
-        LogBlock::new(0, heads, Vec::with_capacity(TEXT), memory)
+        LogBlock::new(0, heads, Text::of(Vec::with_capacity(TEXT)), memory)
     }
 
     /// Makes a block without room: a thread that has a record to write turns to another block.
     fn empty(memory: &Arc<LogMemory>) -> LogBlock {
-        LogBlock::new(0, Box::new([]), Vec::new(), memory)
+        LogBlock::new(0, Box::new([]), Text::of(Vec::new()), memory)
     }
 
     /// Makes a block of one record that is there already.
     fn owned(start: u64, label: Label, bytes: Vec<u8>, memory: &Arc<LogMemory>) -> LogBlock {
         let head = RecordMark::default();
         head.publish(bytes.len(), label);
-        LogBlock::new(start, Box::new([head]), bytes, memory)
+        LogBlock::new(start, Box::new([head]), Text::shared(bytes), memory)
     }
 
     fn is_owned(&self) -> bool {
@@ -394,6 +366,11 @@ impl LogCursor {
         Some(Run { label, block, range: begin..self.at })
     }
 
+    /// Lets go of blocks that it has read to the end.
+    pub fn leave_read(&mut self) {
+        while self.step() {}
+    }
+
     /// Continues in the next block; false if there is none, or records are still to be published in this one.
     fn step(&mut self) -> bool {
         let Some(next) = self.block.next.get().filter(|next| next.records == self.head) else { return false };
@@ -409,6 +386,11 @@ impl Run<'_> {
     pub fn text(&self) -> &[u8] {
         // SAFETY: `next_run` has seen the heads of all records in the range.
         unsafe { self.block.text(self.range.clone()) }
+    }
+
+    /// Returns the text of a record that has kept its own bytes: they may be retained for long, without the log.
+    pub fn shared_text(&self) -> Option<&Arc<Vec<u8>>> {
+        self.block.text.shared.as_ref()
     }
 
     /// Returns their text, to be retained.

@@ -1,8 +1,8 @@
 //! A command's arguments: places in the buffer that the command was read into, but large ones own their bytes.
 
 use engine::Error;
-use engine::propagation::log_batch::put_command;
-use resp::Span;
+use engine::propagation::log_batch::{put_command, put_count, put_word};
+use resp::{LARGE, Span};
 use std::borrow::Cow;
 use std::ops::Index;
 
@@ -121,6 +121,36 @@ impl<'a> Args<'a> {
     #[inline]
     pub fn text(&self) -> Cow<'_, [u8]> {
         self.as_sent().map_or_else(|| Cow::Owned(self.rendered()), Cow::Borrowed)
+    }
+
+    /// Returns the command as clients send it. The bytes of an own argument that are most of it become the command
+    /// without a copy, and the argument is empty afterwards, if it `may_go`.
+    #[inline]
+    pub fn take_text(&mut self, may_go: impl Fn(usize) -> bool) -> Cow<'_, [u8]> {
+        if self.own.0.is_some()
+            && let Some(place) = self.words().iter().position(|(index, word)| word.len() >= LARGE && may_go(*index))
+        {
+            return Cow::Owned(self.rendered_around(place));
+        }
+        self.text()
+    }
+
+    /// Renders the command in the bytes of one of the own words.
+    #[inline(never)]
+    fn rendered_around(&mut self, place: usize) -> Vec<u8> {
+        let Some((index, word)) = self.own.0.as_mut().and_then(|own| own.words.get_mut(place)) else {
+            return self.rendered();
+        };
+        let (index, mut text) = (*index, std::mem::take(word));
+        let (mut head, mut tail) = (Vec::new(), b"\r\n".to_vec());
+        put_count(&mut head, b'*', self.len());
+        self.iter().take(index).for_each(|word| put_word(&mut head, word));
+        put_count(&mut head, b'$', text.len());
+        self.from(index + 1).for_each(|word| put_word(&mut tail, word));
+        text.reserve_exact(head.len() + tail.len());
+        text.splice(..0, head);
+        text.extend_from_slice(&tail);
+        text
     }
 
     #[inline(never)]
@@ -317,6 +347,28 @@ mod tests {
         args.make_lasting();
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
         assert_eq!(&args[2], b"large");
+    }
+
+    #[test]
+    fn a_large_argument_becomes_the_command_that_is_logged() {
+        let (buffer, none) = (b"SETXxk", Span::default());
+        let spans = [Span { start: 0, len: 3 }, Span { start: 5, len: 1 }, none, Span { start: 3, len: 1 }];
+        let large = || {
+            let mut large = Vec::with_capacity(LARGE + 100);
+            large.resize(LARGE, b'v');
+            large
+        };
+        let args = |words: Vec<(usize, Vec<u8>)>| Args::parsed(buffer, &spans, words.into());
+        let value = large();
+        let (place, mut whole) = (value.as_ptr(), args(vec![(2, value)]));
+        let text = whole.text().into_owned();
+        assert_ne!(text.as_ptr(), place);
+        let Cow::Owned(taken) = whole.take_text(|index| index != 1) else { panic!("it has its own bytes") };
+        assert!(taken == text && taken.as_ptr() == place && whole[2].is_empty());
+        let mut key = args(vec![(1, large()), (2, b"small".to_vec())]);
+        let text = key.text().into_owned();
+        assert_eq!(key.take_text(|index| index != 1), text);
+        assert_eq!((key[1].len(), &key[2]), (LARGE, &b"small"[..]));
     }
 
     #[test]

@@ -400,13 +400,16 @@ pub fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: 
 
 /// Puts the command into the log, and records the offset that its reply waits for.
 #[inline(always)]
-fn log_command(cx: &mut Context<'_>, args: &Args<'_>, db: u32) {
-    if let Some(length) = cx.keys.record_plain(db, || args.text()) {
+fn log_command(cx: &mut Context<'_>, args: &mut Args<'_>, db: u32) {
+    let keys = cx.key_args;
+    // The log is the last to need the arguments, but for the keys.
+    let may_go = |argument| keys.iter().all(|(key, _)| *key != argument);
+    if let Some(length) = cx.keys.record_plain(db, || args.take_text(may_go)) {
         let session = &mut *cx.session;
         (session.logged_at, session.seen_to, session.has_looked) = (length, length, true);
         return;
     }
-    cx.keys.record(db, || args.text());
+    cx.keys.record(db, || args.take_text(may_go));
     note_log(cx);
 }
 

@@ -318,6 +318,22 @@ mod tests {
     }
 
     #[test]
+    fn the_log_lets_go_of_large_bytes_when_they_are_read() {
+        let log = Arc::new(ChangeLog::default());
+        let mut reader = log.open(Overflow::Keep);
+        let empty = log.memory();
+        log.append_text(RecordHead::command(0, None), Cow::Owned(vec![b'x'; 20 << 20]));
+        let mut kept = None;
+        let read = reader.read(u64::MAX, |_, run| {
+            kept = run.shared_text().map(Arc::clone);
+            ControlFlow::Continue(())
+        });
+        let kept = kept.expect("bytes of its own");
+        assert_eq!((read, kept.len(), Arc::strong_count(&kept)), (Ok(20 << 20), 20 << 20, 1));
+        assert!(log.memory() < empty + (1 << 20), "{}", log.memory());
+    }
+
+    #[test]
     fn who_does_not_keep_up_is_dropped_if_he_said_so() {
         let log = Arc::new(ChangeLog::default());
         let (mut patient, mut hasty) = (log.open(Overflow::Keep), log.open(Overflow::Drop(3 * TEXT as u64)));

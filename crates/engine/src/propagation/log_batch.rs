@@ -8,14 +8,21 @@ use std::ops::Range;
 pub fn put_command<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
     put_count(out, b'*', words.len());
     for word in words {
-        put_count(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
+        put_word(out, word);
     }
 }
 
+/// Appends a word of a command.
 #[inline]
-fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
+pub fn put_word(out: &mut Vec<u8>, word: &[u8]) {
+    put_count(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the line with the number of words, or with a word's length.
+#[inline]
+pub fn put_count(out: &mut Vec<u8>, kind: u8, count: usize) {
     // One call for the most frequent lengths.
     if count < 10 {
         out.extend_from_slice(&[kind, b'0' + count as u8, b'\r', b'\n']);

@@ -73,6 +73,7 @@ impl LogReader {
                 break;
             }
         }
+        cursor.leave_read();
         Ok(cursor.offset())
     }
 

@@ -3,6 +3,7 @@
 use super::file_bytes::FileBytes;
 use engine::propagation::change_log::RecordHead;
 use engine::propagation::log_batch::{GROUP_BEGIN, GROUP_END, put_select};
+use std::sync::Arc;
 use structures::log_block::Run;
 
 /// A destination of framed records.
@@ -10,9 +11,17 @@ pub trait FramedBytes {
     /// Adds bytes.
     fn put(&mut self, bytes: &[u8]);
 
+    /// Adds the bytes of a record that may be retained.
+    fn put_shared(&mut self, bytes: &Arc<Vec<u8>>) {
+        self.put(bytes);
+    }
+
     /// Adds records of the log.
     fn put_run(&mut self, run: &Run<'_>) {
-        self.put(run.text());
+        match run.shared_text() {
+            Some(bytes) => self.put_shared(bytes),
+            None => self.put(run.text()),
+        }
     }
 }
 

@@ -10,6 +10,8 @@ const RESERVE: usize = 1024 * 1024;
 /// Room is cleared for reading in windows of at least and at most this many bytes.
 const WINDOW_MIN: usize = 16 * 1024;
 const WINDOW_MAX: usize = 256 * 1024;
+/// Factor by which more room may be reserved than bytes have arrived.
+const AHEAD: usize = 16;
 
 /// A large argument on its way, its CRLF included.
 ///
@@ -83,11 +85,11 @@ impl LargeArg {
         taken
     }
 
-    /// Makes the capacity at least `needed`, and at once more: `ahead` or twice what has arrived, so that a value is
-    /// moved seldom.
+    /// Makes the capacity at least `needed`, and at once more: `ahead` or a multiple of the bytes that have arrived, so
+    /// that a value is moved seldom, and while it is small beside the whole argument.
     fn reserve(&mut self, needed: usize, ahead: usize) {
         if needed > self.bytes.capacity() {
-            let ahead = ahead.max(self.filled.saturating_mul(2)).max(needed).min(self.total);
+            let ahead = ahead.max(self.filled.saturating_mul(AHEAD)).max(needed).min(self.total);
             self.bytes.reserve_exact(ahead - self.bytes.len());
         }
     }
@@ -152,6 +154,20 @@ mod tests {
         let bytes = large.finish().unwrap();
         assert!(bytes.iter().all(|&byte| byte == b'x') && bytes.len() == 10_000_000);
         assert!(bytes.capacity() <= bytes.len() + 2);
+    }
+
+    #[test]
+    fn little_is_moved_while_an_argument_grows() {
+        let mut large = LargeArg::new(50_000_000, b"x");
+        let (mut moved, mut capacity) = (0, large.bytes.capacity());
+        while large.missing() > 0 {
+            let n = large.unfilled().len();
+            if large.bytes.capacity() != capacity {
+                (moved, capacity) = (moved + large.filled, large.bytes.capacity());
+            }
+            large.advance(n);
+        }
+        assert!(moved <= 20_000_000, "{moved}");
     }
 
     #[test]

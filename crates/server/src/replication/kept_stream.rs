@@ -6,8 +6,9 @@ use engine::config::Directive;
 use engine::keyspace::record::LogUser;
 use engine::status::replication_status::new_id;
 use engine::time::SteadyMs;
-use replication::backlog::Backlog;
+use replication::backlog::{Backlog, SHARED};
 use replication::ids::History;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl PrimaryThread {
@@ -44,7 +45,13 @@ impl PrimaryThread {
     }
 
     /// Adds applied bytes of another server's stream. Bytes that are no longer wanted go at once.
-    pub(super) fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, mut bytes: Vec<u8>) {
+        if bytes.len() >= SHARED
+            && let Some(backlog) = &mut self.backlog
+        {
+            bytes.shrink_to_fit();
+            return backlog.append_shared(Arc::new(bytes));
+        }
         for part in bytes.chunks(AT_ONCE as usize) {
             if let Some(backlog) = &mut self.backlog {
                 backlog.append(part);

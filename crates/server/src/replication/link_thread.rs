@@ -309,7 +309,7 @@ impl LinkThread {
                     self.look_around(link, progress.as_mut(), now)?;
                     wire.send(link)?;
                     wire.set_patience(patience(link, progress.as_ref(), now))?;
-                    if wire.fill(self.status())? > 0 {
+                    if wire.fill_up_to(self.status(), link.expected())? > 0 {
                         self.note_input(link, wire, progress.as_ref());
                     }
                     progress.iter().for_each(|progress| wire.show(&progress.client));

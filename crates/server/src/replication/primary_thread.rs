@@ -32,7 +32,7 @@ use engine::status::replication_status::BacklogStatus;
 use engine::time::SteadyMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
-use replication::backlog::Backlog;
+use replication::backlog::{Backlog, SHARED};
 use replication::follower::OutputLimit;
 use replication::ids::{History, ReplicationId};
 use replication::stream::Marks;
@@ -62,6 +62,13 @@ struct StreamBytes<'b>(&'b mut Backlog);
 impl FramedBytes for StreamBytes<'_> {
     fn put(&mut self, bytes: &[u8]) {
         self.0.append(bytes);
+    }
+
+    fn put_shared(&mut self, bytes: &Arc<Vec<u8>>) {
+        match bytes.len() {
+            SHARED.. => self.0.append_shared(Arc::clone(bytes)),
+            _ => self.0.append(bytes),
+        }
     }
 }
 
@@ -207,7 +214,7 @@ impl PrimaryThread {
             ReplicationMessage::Replica(new) => self.attach(*new, now),
             ReplicationMessage::Sync(event) => self.take_sync(event, now),
             ReplicationMessage::Follow { offset, goes_on } => self.follow(offset, goes_on, now),
-            ReplicationMessage::Feed(bytes) => self.feed(&bytes),
+            ReplicationMessage::Feed(bytes) => self.feed(bytes),
             ReplicationMessage::Lead { reader } => self.lead(reader, now),
             ReplicationMessage::Resume { reader, offset } => self.resume(reader, offset, now),
             ReplicationMessage::Where { stop, answer } => {

@@ -20,6 +20,8 @@ const READ: usize = 256 << 10;
 const KEPT: usize = 4 << 20;
 /// Divisor of the contents by which the buffer grows, if that is more than is read at once.
 const GROWTH: usize = 4;
+/// Factor by which more room may be reserved than bytes have come, for an argument of announced length.
+const AHEAD: usize = 2048;
 
 /// A connection to a primary, with input that has not been taken.
 pub struct Wire {
@@ -114,6 +116,9 @@ impl Wire {
     }
 
     fn compact(&mut self) {
+        if self.filled.start == 0 {
+            return;
+        }
         self.bytes.copy_within(self.filled.clone(), 0);
         self.filled = 0..self.filled.len();
     }
@@ -123,16 +128,32 @@ impl Wire {
         self.fill_at_most(status, usize::MAX)
     }
 
+    /// Reads in the same way. `expected`: the length of the input at the end of an argument that is on its way, if that
+    /// is known. The buffer grows to this length at once, and gets no bytes behind a long argument, so that
+    /// [`take_large`](Self::take_large) takes it as it is.
+    pub fn fill_up_to(&mut self, status: &ReplicationStatus, expected: usize) -> io::Result<usize> {
+        let missing = expected.saturating_sub(self.filled.len());
+        if missing == 0 || expected <= KEPT || self.filled.len() < READ {
+            return self.fill(status);
+        }
+        self.compact();
+        // Short arguments may follow.
+        let ahead = (expected + READ).min(self.filled.len().saturating_mul(AHEAD));
+        self.bytes.reserve_exact(ahead.saturating_sub(self.bytes.len()));
+        self.fill_at_most(status, missing)
+    }
+
     /// Reads at most so many bytes, at least one, in the same way.
     pub fn fill_at_most(&mut self, status: &ReplicationStatus, most: usize) -> io::Result<usize> {
-        if self.bytes.len() - self.filled.end < READ / 2 {
+        let wanted = most.min(READ / 2);
+        if self.bytes.len() - self.filled.end < wanted {
             self.compact();
-            // The buffer grows as bytes come in, and with its contents.
-            if self.bytes.len() - self.filled.end < READ / 2 {
-                let more = (self.filled.len() / GROWTH).max(READ);
-                self.bytes.reserve_exact(more);
-                self.bytes.resize(self.bytes.len() + more, 0);
-            }
+            let room = self.bytes.capacity() - self.filled.end;
+            // Room that is reserved is cleared as bytes come in; the buffer grows with its contents.
+            let more = if room >= wanted { READ.min(room) } else { (self.filled.len() / GROWTH).max(READ) };
+            let len = self.bytes.len().max(self.filled.end + more);
+            self.bytes.reserve_exact(len - self.bytes.len());
+            self.bytes.resize(len, 0);
         }
         let room = &mut self.bytes[self.filled.end..];
         let most = room.len().min(most);
@@ -326,6 +347,35 @@ mod tests {
             assert!(taken == bytes[before..before + large] && wire.input() == behind);
             assert!(wire.bytes.capacity() <= KEPT);
         }
+    }
+
+    #[test]
+    fn a_buffer_of_announced_length_is_moved_once_and_taken_as_it_is() {
+        let status = ReplicationStatus::default();
+        let (large, behind) = (20 << 20, b"behind");
+        let bytes: Vec<u8> = (0..large).map(|n| n as u8).chain(*behind).collect();
+        let mut wire = Wire::new(Box::new(Sent(io::Cursor::new(bytes.clone()))), Duration::ZERO).unwrap();
+        let mut places = Vec::new();
+        while wire.input().len() < large {
+            assert!(wire.fill_up_to(&status, large).unwrap() > 0);
+            places.push(wire.input().as_ptr());
+        }
+        places.dedup();
+        let place = *places.last().unwrap();
+        assert!(places.len() <= 4 && wire.input().len() == large, "{} places", places.len());
+        let taken = wire.take_large(large).expect("all of it");
+        assert!(taken.as_ptr() == place && taken == bytes[..large] && taken.capacity() <= large + READ);
+        assert!(wire.fill_up_to(&status, 0).unwrap() == behind.len() && wire.input() == behind);
+    }
+
+    #[test]
+    fn an_announcement_that_is_not_kept_reserves_little() {
+        let mut wire = Wire::new(Box::new(Sent(io::Cursor::new(vec![7; READ]))), Duration::ZERO).unwrap();
+        let status = ReplicationStatus::default();
+        while wire.input().len() < READ {
+            wire.fill_up_to(&status, usize::MAX / 2).unwrap();
+        }
+        assert!(wire.fill_up_to(&status, usize::MAX / 2).is_err() && wire.bytes.capacity() <= AHEAD * READ);
     }
 
     #[test]
