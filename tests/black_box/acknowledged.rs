@@ -297,6 +297,33 @@ fn a_replica_that_a_role_is_handed_to_acknowledges_before_third_servers_are_told
 }
 
 #[test]
+fn a_third_server_that_died_before_it_was_told_of_a_hand_over_is_shown_and_may_be_struck_off() {
+    if is_peer() {
+        return;
+    }
+    // It is a member for as long as a silence, however slow the machine is.
+    let (primary, replicas) = group(2, &["--acknowledge-lease", "1500"]);
+    let third = told(&mut replicas[1].client(), "in_sync_id").expect("its name");
+    replicas[1].signal("STOP");
+    hand_over(&primary, &replicas[0]);
+    replicas[1].signal("KILL");
+    let mut client = replicas[0].client();
+    assert!(eventually(|| ask(&mut client, "SET k 1") == "OK"));
+    assert!(
+        eventually(|| told(&mut client, "in_sync_untold0").is_some()),
+        "{:?}",
+        told(&mut client, "in_sync_members")
+    );
+    let shown = told(&mut client, "in_sync_untold0").unwrap();
+    assert!(shown.starts_with(&format!("id={third},addr=unknown,seconds=")), "{shown}");
+    let log = || replicas[0].folder.read("stdout");
+    assert!(eventually(|| log().contains(&format!("send CLIENT STRIKE {third} on this server"))), "{}", log());
+    assert_eq!(ask(&mut client, &format!("CLIENT STRIKE {third}")), "OK");
+    let is_member = |client: &mut Connection| told(client, "in_sync_members").is_some_and(|ids| ids.contains(&third));
+    assert!(eventually(|| !is_member(&mut client) && told(&mut client, "in_sync_untold0").is_none()));
+}
+
+#[test]
 fn a_primary_leads_again_when_the_replica_that_it_handed_its_role_to_is_killed() {
     if is_peer() {
         return;
@@ -351,6 +378,12 @@ fn a_member_that_never_comes_back_is_struck_off() {
     assert!(eventually(|| missing(&mut client).is_some()), "it is waited for");
     assert_eq!(ask(&mut client, "SET k 1"), OPEN);
     let id = missing(&mut client).unwrap();
+    let order = format!("CLIENT STRIKE {id} on this server: if a member is promoted after that, all writes");
+    let is_back = format!(
+        "is back by another name. Start these members, or, if they will never return with their data, \
+                           send {order}"
+    );
+    assert!(eventually(|| primary.folder.read("stdout").contains(&is_back)), "{}", primary.folder.read("stdout"));
     assert!(ask(&mut other.client(), &format!("CLIENT STRIKE {id}")).starts_with("-ERR This server may lack"));
     assert_eq!(ask(&mut client, &format!("CLIENT STRIKE {id}")), "OK");
     assert!(eventually(|| ask(&mut client, "SET k 2") == "OK"));

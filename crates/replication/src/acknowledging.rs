@@ -388,8 +388,11 @@ impl AcknowledgingPrimary {
         names_it || said.term.leader != self.id && said.past.known > Past::of(&self.known).known
     }
 
-    /// Drops names of the past that belong to no set.
+    /// Drops names of the past that belong to no set, and ends waiting for members that are gone.
     fn forget_others(&mut self) {
+        if let Some(hand_over) = &mut self.hand_over {
+            hand_over.untold.retain(|id| !self.gone.contains(id));
+        }
         let set = &self.set;
         let is_there = |id: &MemberId| set.quorums().any(|quorum| quorum.members.contains(id));
         self.gone.retain(is_there);
@@ -465,6 +468,21 @@ impl AcknowledgingPrimary {
             Missing { id, since }
         });
         named.collect()
+    }
+
+    /// Returns absent members for which no reply waits, but which a server that is promoted after this one may need:
+    /// members that have not followed this server since the role was handed over, so that they stay in the set.
+    pub fn untold(&self, settings: &AckSettings, now: u64) -> Vec<Missing> {
+        let untold = self.hand_over.iter().filter(|_| self.is_confirmed()).flat_map(|it| &it.untold);
+        let is_absent = |id: &&MemberId| {
+            let follower = self.followers.get(&self.process(**id));
+            let is_there = follower.is_some_and(|it| it.is_there(settings, now));
+            self.set.has(**id) && !self.gone.contains(id) && !is_there
+        };
+        let missing = self.missing(settings, now);
+        let others = untold.filter(is_absent).filter(|id| missing.iter().all(|it| it.id != **id));
+        let since = |id: &MemberId| self.followers.get(&self.process(*id)).and_then(Follower::silent_since);
+        others.map(|id| Missing { id: *id, since: since(id) }).collect()
     }
 
     /// Returns whether enough replicas are online to acknowledge.
@@ -619,6 +637,33 @@ mod tests {
         }
         primary.tick(&SETTINGS, 1);
         primary.is_confirmed()
+    }
+
+    #[test]
+    fn a_member_that_died_before_it_was_told_of_a_hand_over_is_shown_until_it_is_struck_off() {
+        let [a, b, c] = [1, 2, 3].map(id);
+        let term = Term { number: 4, leader: a };
+        let set = InSyncSet { term, epoch: 5, quorum: Quorum::new(1, vec![b, c]), before: None };
+        let known = Membership { term, set: Some(set.clone()), ..Membership::new(b) };
+        let position = Position { id: id(20), offset: 7 };
+        let mut primary = AcknowledgingPrimary::new(&known, position);
+        let past = Past { known: (4, 5), gave_up: true, ..Past::default() };
+        let said = Introduction { id: a, term, claim: Some(position), past };
+        assert!(primary.may_follow(&said, true, position) && primary.is_handed_over());
+        primary.joined(&said);
+        let acknowledge = |primary: &mut AcknowledgingPrimary, stream, now| {
+            primary.appended(stream);
+            primary.acknowledged(a, Acks { applied: stream, synced: stream }, now);
+            primary.tick(&SETTINGS, now);
+        };
+        (1..5).for_each(|n| acknowledge(&mut primary, 100 + n, n));
+        let untold = |primary: &AcknowledgingPrimary| primary.untold(&SETTINGS, 5);
+        assert!(primary.set().has(c) && primary.missing(&SETTINGS, 5).is_empty(), "no reply waits for it");
+        assert_eq!(untold(&primary), [Missing { id: c, since: None }]);
+        assert_eq!(primary.strike(c, &SETTINGS, 5), Ok(()));
+        assert_eq!(untold(&primary), []);
+        (5..9).for_each(|n| acknowledge(&mut primary, 100 + n, n));
+        assert!(!primary.set().has(c));
     }
 
     #[test]

@@ -81,17 +81,19 @@ pub struct Acknowledgement {
     pub record: Mutex<String>,
     /// Members without which nothing is acknowledged.
     missing: Mutex<Vec<MissingMember>>,
+    /// Members for which no reply waits now, but which the next server that is promoted may need.
+    untold: Mutex<Vec<MissingMember>>,
     /// Members that an operator has struck off, before the primary's thread knows.
     struck: Mutex<Vec<MemberId>>,
 }
 
-/// A member for which replies wait.
+/// A member that is absent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingMember {
     /// Its name.
     pub id: MemberId,
-    /// Its last address since this server leads, if it was there.
-    pub address: String,
+    /// Its last address, if it has followed this process.
+    pub address: Option<String>,
     /// The end of its link by the clock that does not go back, in milliseconds.
     pub since: u64,
 }
@@ -112,6 +114,7 @@ impl Acknowledgement {
             log_end: Mutex::new(None),
             record: Mutex::new(String::new()),
             missing: Mutex::new(Vec::new()),
+            untold: Mutex::new(Vec::new()),
             struck: Mutex::new(Vec::new()),
         }
     }
@@ -256,13 +259,23 @@ impl Acknowledgement {
         *self.missing.lock() = missing;
     }
 
-    /// Strikes a missing member off; false: no such member is missing.
+    /// Returns absent members for which no reply waits, but which the next server that is promoted may need.
+    pub fn untold(&self) -> Vec<MissingMember> {
+        self.untold.lock().clone()
+    }
+
+    /// Sets these members.
+    pub fn set_untold(&self, untold: Vec<MissingMember>) {
+        *self.untold.lock() = untold;
+    }
+
+    /// Strikes an absent member off; false: no such member is absent.
     pub fn strike(&self, id: MemberId) -> bool {
-        let is_missing = self.missing.lock().iter().any(|missing| missing.id == id);
-        if is_missing {
+        let is_absent = [&self.missing, &self.untold].iter().any(|list| list.lock().iter().any(|it| it.id == id));
+        if is_absent {
             self.struck.lock().push(id);
         }
-        is_missing
+        is_absent
     }
 
     /// Takes the members that were struck off.

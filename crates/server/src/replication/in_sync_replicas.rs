@@ -44,8 +44,18 @@ pub(super) struct Acknowledging {
     /// Time of the last look for missing members, and the time when this server began to lead.
     looked: u64,
     begun: u64,
-    /// Addresses of members.
+    /// Addresses of members, also from before this server led last.
     addresses: BTreeMap<MemberId, String>,
+    /// Absent members that the log names already, and whether other replicas were there then.
+    logged: (Vec<MemberId>, bool),
+    logged_untold: Vec<MemberId>,
+}
+
+impl Acknowledging {
+    /// Forgets all but the members' addresses.
+    fn reset(&mut self) {
+        *self = Acknowledging { addresses: std::mem::take(&mut self.addresses), ..Acknowledging::default() };
+    }
 }
 
 /// Addresses that are remembered, and milliseconds between two looks at members.
@@ -89,7 +99,7 @@ impl PrimaryThread {
     /// Makes the server lead from now on.
     pub(super) fn promote(&mut self) {
         self.shared.engine.replication().acknowledgement.set_promoted();
-        self.acknowledging = Acknowledging::default();
+        self.acknowledging.reset();
     }
 
     /// Returns whether replies wait, or may, for places of the log, which must therefore continue.
@@ -166,7 +176,8 @@ impl PrimaryThread {
         let status = self.shared.engine.replication();
         if status.is_replica() || self.reader.is_none() {
             if self.acknowledging.primary.take().is_some() {
-                self.acknowledging = Acknowledging::default();
+                self.acknowledging.reset();
+                status.acknowledgement.set_untold(Vec::new());
             }
             return;
         }
@@ -278,7 +289,9 @@ impl PrimaryThread {
 
     /// Strikes off members that an operator does not wait for, and shows which ones are missing.
     fn look_for_members(&mut self, settings: &AckSettings, now: u64) {
-        let Acknowledging { primary: Some(primary), begun, looked, addresses, .. } = &mut self.acknowledging else {
+        let Acknowledging { primary: Some(primary), begun, looked, addresses, logged, logged_untold, .. } =
+            &mut self.acknowledging
+        else {
             return;
         };
         let status = &self.shared.engine.replication().acknowledgement;
@@ -297,15 +310,16 @@ impl PrimaryThread {
             return;
         }
         *looked = now;
-        let missing: Vec<MissingMember> = primary
-            .missing(settings, now)
-            .into_iter()
-            .map(|Missing { id, since }| MissingMember {
-                id,
-                address: addresses.get(&id).cloned().unwrap_or_default(),
-                since: since.unwrap_or(*begun),
-            })
-            .collect();
+        let shown = |Missing { id, since }: Missing| MissingMember {
+            id,
+            address: addresses.get(&id).cloned(),
+            since: since.unwrap_or(*begun),
+        };
+        let missing: Vec<MissingMember> = primary.missing(settings, now).into_iter().map(shown).collect();
+        // Members learn of a hand-over within moments.
+        let is_late = now >= *begun + settings.silence;
+        let untold = primary.untold(settings, now).into_iter().filter(|_| is_late);
+        let untold: Vec<MissingMember> = untold.map(shown).collect();
         let others = self.replicas.iter().filter(|(_, it)| is_other(it)).count();
         let state = match primary.gate() {
             Gate::Unconfirmed => "unconfirmed",
@@ -314,12 +328,20 @@ impl PrimaryThread {
             Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others, now) => "blocked",
             Gate::Open => "open",
         };
-        if status.state() != state {
-            let names: Vec<String> = missing.iter().map(|it| format!("{} ({})", it.id, it.address)).collect();
-            let waits = if names.is_empty() { String::new() } else { format!(", waiting for {}", names.join(", ")) };
-            log::notice(format_args!("Acknowledged writes: {state}{waits}"));
+        let ids = |members: &[MissingMember]| members.iter().map(|it| it.id).collect::<Vec<_>>();
+        // A replica that has lost its disk is back by another name.
+        let has_others = !missing.is_empty() && primary.has_replicas(settings, others, now);
+        let absent = (ids(&missing), has_others);
+        if status.state() != state || !missing.is_empty() && *logged != absent {
+            log::notice(format_args!("Acknowledged writes: {state}{}", waits_for(&missing, state, has_others)));
             status.set_state(state);
         }
+        *logged = absent;
+        if !untold.is_empty() && *logged_untold != ids(&untold) {
+            log::warning(format_args!("{}", untold_line(&untold)));
+        }
+        *logged_untold = ids(&untold);
+        status.set_untold(untold);
         status.set_missing(missing);
     }
 
@@ -329,6 +351,55 @@ impl PrimaryThread {
         let holders = shared.running().filter(|worker| shared.slot(*worker).awaits_durability.load(Relaxed));
         holders.for_each(|worker| shared.post(worker, WorkerMessage::Durable));
     }
+}
+
+/// Returns the names of members with their addresses.
+fn names(members: &[MissingMember]) -> String {
+    let name = |it: &MissingMember| format!("{} ({})", it.id, it.address.as_deref().unwrap_or("address unknown"));
+    members.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the orders that strike members off, and the risk.
+fn strike_orders(members: &[MissingMember]) -> String {
+    let orders: Vec<String> = members.iter().map(|it| format!("CLIENT STRIKE {}", it.id)).collect();
+    format!(
+        "{} on this server: if a member is promoted after that, all writes acknowledged since are lost",
+        orders.join(", ")
+    )
+}
+
+/// Returns the log's words about the members that are waited for, and the orders that an operator can give.
+fn waits_for(missing: &[MissingMember], state: &str, has_others: bool) -> String {
+    let back = if has_others {
+        ". The replicas that are online are none of these: a server that has lost its data is back by another name"
+    } else {
+        ""
+    };
+    let order = match state {
+        _ if missing.is_empty() => return String::new(),
+        // A server that may lack a member's writes must not run without the member.
+        "unconfirmed" => {
+            "Start these members and let them follow this server, or promote one of them: it may hold acknowledged \
+             writes that this server lacks"
+                .to_owned()
+        }
+        _ => format!(
+            "Start these members, or, if they will never return with their data, send {}",
+            strike_orders(missing)
+        ),
+    };
+    format!(", waiting for {}{back}. {order}", names(missing))
+}
+
+/// Returns the log's words about members that have not learned of a hand-over.
+fn untold_line(untold: &[MissingMember]) -> String {
+    format!(
+        "In-sync members have not followed this server since it was handed its role: {}. They stay in the set, and a \
+         server that is promoted after this one may have to wait for them. Let them follow this server, or, if they will \
+         never return, send {}",
+        names(untold),
+        strike_orders(untold)
+    )
 }
 
 /// Returns whether a replica acknowledges without knowing the in-sync set.

@@ -76,10 +76,13 @@ fn in_sync_set(text: &mut Text, source: &Source<'_>) {
     text.field("in_sync_promoted", i32::from(status.acknowledgement.was_promoted()));
     text.field("in_sync_handed_over", i32::from(status.acknowledgement.is_handed_over()));
     let now = source.engine.host().nanos().0 / 1_000_000;
-    for (index, missing) in status.acknowledgement.missing().iter().enumerate() {
-        let MissingMember { id, address, since } = missing;
-        let seconds = now.saturating_sub(*since) / 1000;
-        let _ = write!(text.0, "in_sync_missing{index}:id={id},addr={address},seconds={seconds}\r\n");
+    let (missing, untold) = (status.acknowledgement.missing(), status.acknowledgement.untold());
+    for (name, members) in [("in_sync_missing", missing), ("in_sync_untold", untold)] {
+        for (index, member) in members.iter().enumerate() {
+            let MissingMember { id, address, since } = member;
+            let (seconds, address) = (now.saturating_sub(*since) / 1000, address.as_deref().unwrap_or("unknown"));
+            let _ = write!(text.0, "{name}{index}:id={id},addr={address},seconds={seconds}\r\n");
+        }
     }
 }
 
