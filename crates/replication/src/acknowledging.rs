@@ -11,6 +11,7 @@
 
 use crate::arrived::Position;
 use crate::follower::Acks;
+use crate::in_sync_follower::Follower;
 use crate::in_sync_member::{Introduction, Membership, Past};
 use crate::in_sync_set::{InSyncSet, MemberId, Quorum, Term};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,30 +41,6 @@ pub enum Gate {
     Confirmed(u64),
     /// The server may acknowledge.
     Open,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Follower {
-    acks: Acks,
-    is_online: bool,
-    /// Time of the last acknowledgement since the replica came online; None: there was none.
-    heard: Option<u64>,
-    /// Time at which the acknowledged bytes had not been sent yet.
-    leased_at: u64,
-    /// End of the last link; None: there was no link.
-    left: Option<u64>,
-}
-
-impl Follower {
-    /// Returns whether the replica is online, and has not been silent for too long.
-    fn is_there(&self, settings: &AckSettings, now: u64) -> bool {
-        self.is_online && self.heard.is_none_or(|at| now.saturating_sub(at) <= settings.silence)
-    }
-
-    /// Returns since when the replica is absent; None: it has had no link.
-    fn silent_since(&self) -> Option<u64> {
-        if self.is_online { self.heard } else { self.left }
-    }
 }
 
 /// A member for which replies and changes of the set wait.
@@ -132,6 +109,8 @@ pub struct AcknowledgingPrimary {
     gave_up: bool,
     /// Hand-over by which the server is to lead.
     hand_over: Option<HandOver>,
+    /// See [`Membership::unused`].
+    unused: Option<Term>,
 }
 
 impl AcknowledgingPrimary {
@@ -163,6 +142,7 @@ impl AcknowledgingPrimary {
             repeats: false,
             gave_up: known.gave_up && !known.is_restored && known.set.is_some(),
             hand_over: None,
+            unused: known.unused,
         }
     }
 
@@ -207,7 +187,7 @@ impl AcknowledgingPrimary {
         let known = self.known.clone();
         if !self.is_heard_of && !self.is_confirmed() {
             // No other server knows the term: it is dropped.
-            return Membership { claim: self.claim, ..known };
+            return Membership { claim: self.claim, unused: self.unused, ..known };
         }
         let mut set = (!self.is_unknown()).then(|| self.set.clone());
         if let (Some(set), Some(hand_over), false) = (&mut set, &self.hand_over, self.is_confirmed()) {
@@ -217,7 +197,8 @@ impl AcknowledgingPrimary {
         // A server that was confirmed only by a disk may learn of later sets until its gate opens.
         let is_sure = self.gate == Gate::Open || self.is_confirmed() && !self.known.is_restored;
         let gave_up = set.is_some() && (is_sure || self.gave_up);
-        Membership { term: self.set.term, set, claim: self.claim, is_restored: false, gave_up, ..known }
+        let (term, claim, unused) = (self.set.term, self.claim, self.unused);
+        Membership { term, set, claim, is_restored: false, gave_up, unused, ..known }
     }
 
     /// Returns whether the server does not know its set: it is never confirmed then.
@@ -282,6 +263,7 @@ impl AcknowledgingPrimary {
         self.gone.extend(said.past.gone.iter().copied().filter(|id| *id != self.id && !is_online(id)));
         self.forget_others();
         if has_all && !self.is_confirmed() {
+            self.drop_unused(said);
             self.take_hand_over(said);
         }
         // A server that does not know the set never leads: it would only keep members from another primary.
@@ -289,6 +271,23 @@ impl AcknowledgingPrimary {
         // The replica learns the term before it follows.
         self.is_heard_of |= may;
         may
+    }
+
+    /// Returns to the set before a hand-over if this server knows only the hand-over's set, and the replica led by that
+    /// set: it was never confirmed, and follows a later term now, so nothing was or will be acknowledged by the set.
+    fn drop_unused(&mut self, said: &Introduction) {
+        let Some(known) = self.known.set.as_ref().filter(|_| !self.known.is_restored && self.hand_over.is_none())
+        else {
+            return;
+        };
+        let is_unused = said.past.unused == Some(known.term) && known.term.leader == said.id;
+        if is_unused
+            && (&self.set.quorum, &self.set.before) == (&known.quorum, &known.before)
+            && let Some(before) = &known.before
+        {
+            (self.set.quorum, self.set.before) = (before.clone(), None);
+            self.begin_term();
+        }
     }
 
     /// Begins to lead by a hand-over if the replica is the predecessor of the term that this server knew, and gave it
@@ -313,6 +312,7 @@ impl AcknowledgingPrimary {
             let quorum = set.quorum.clone();
             (self.set.quorum, self.set.before) = (joint.clone(), Some(quorum.clone()));
             self.hand_over = Some(HandOver { by: said.id, quorum, joint, untold, asked: None });
+            self.unused = Some(self.set.term);
             self.begin_term();
         }
     }
@@ -341,6 +341,7 @@ impl AcknowledgingPrimary {
             (self.set.quorum, self.set.before) = (quorum.clone(), None);
         } else if !is_led && is_there && follower.is_some_and(|it| it.is_online && it.heard.is_some()) {
             (self.set.quorum, self.set.before) = (joint.clone(), Some(quorum.clone()));
+            self.unused = Some(self.set.term);
         } else {
             return;
         }
@@ -519,6 +520,7 @@ impl AcknowledgingPrimary {
                 let more = if is_own_word { settings.silence } else { 0 };
                 self.gate = Gate::Confirmed(now + settings.lease + settings.lease / DRIFT + more);
                 (self.claim, self.gave_up) = (None, false);
+                self.unused = self.unused.filter(|term| *term != self.set.term);
             }
             return;
         }
@@ -656,7 +658,9 @@ mod tests {
             primary.acknowledged(a, Acks { applied: stream, synced: stream }, now);
             primary.tick(&SETTINGS, now);
         };
+        assert_eq!(primary.membership().unused, Some(primary.set().term), "it would say so if it followed");
         (1..5).for_each(|n| acknowledge(&mut primary, 100 + n, n));
+        assert_eq!(primary.membership().unused, None, "it is confirmed by the hand-over");
         let untold = |primary: &AcknowledgingPrimary| primary.untold(&SETTINGS, 5);
         assert!(primary.set().has(c) && primary.missing(&SETTINGS, 5).is_empty(), "no reply waits for it");
         assert_eq!(untold(&primary), [Missing { id: c, since: None }]);

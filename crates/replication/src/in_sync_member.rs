@@ -33,6 +33,9 @@ pub struct Membership {
     pub is_restored: bool,
     /// Whether the server led with all acknowledged writes, gave up its lead, and has read no other leader's set since.
     pub gave_up: bool,
+    /// Last term in which the server announced the set of a hand-over, if it was never confirmed in that term: nothing
+    /// was acknowledged by that set. A process says so of its own terms only, so the disk does not have it.
+    pub unused: Option<Term>,
 }
 
 /// Greatest number of ended processes that a member names; the oldest are left out.
@@ -57,7 +60,7 @@ impl Membership {
     pub fn new(id: MemberId) -> Membership {
         let (heir_of, gone) = (Vec::new(), Vec::new());
         let (is_restored, gave_up) = (false, false);
-        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored, gave_up }
+        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored, gave_up, unused: None }
     }
 
     /// Takes a set from the stream of a primary that was [met](Self::meet). A replica that was behind at that primary's
@@ -108,7 +111,7 @@ impl Membership {
         if self.term != Term::NONE {
             add_names(&mut self.heir_of, [self.id]);
         }
-        (self.id, self.is_restored, self.gave_up) = (id, self.set.is_some(), false);
+        (self.id, self.is_restored, self.gave_up, self.unused) = (id, self.set.is_some(), false, None);
     }
 
     /// Returns whether this server is a member of the set, or the heir of one.
@@ -148,13 +151,15 @@ pub struct Past {
     pub gone: Vec<MemberId>,
     /// See [`Membership::gave_up`].
     pub gave_up: bool,
+    /// See [`Membership::unused`].
+    pub unused: Option<Term>,
 }
 
 /// Beginning of the word among a replica's capabilities; servers that do not know it ignore it.
 pub const CAPABILITY: &str = "in-sync:";
 /// Beginning of the word for a member's past.
 const PAST: &str = "in-sync-past:";
-/// End of that word, if the server gave up its lead.
+/// Part of that word, if the server gave up its lead; the term of an unused hand-over may follow.
 const GAVE_UP: &str = "gave-up";
 
 impl Introduction {
@@ -201,14 +206,19 @@ impl Past {
     /// Creates the past of a server with this memory.
     pub fn of(known: &Membership) -> Past {
         let last = known.set.as_ref().map_or((0, 0), |set| (set.term.number, set.epoch));
-        Past { known: last, heir_of: known.heir_of.clone(), gone: known.gone.clone(), gave_up: known.gave_up }
+        let Membership { heir_of, gone, gave_up, unused, .. } = known.clone();
+        Past { known: last, heir_of, gone, gave_up, unused }
     }
 
     /// Returns the past as a word.
     pub fn to_word(&self) -> String {
         let names = |names: &[MemberId]| names.iter().map(MemberId::as_str).collect::<Vec<_>>().join(",");
         let (number, epoch) = self.known;
-        let end = if self.gave_up { [":", GAVE_UP] } else { [""; 2] }.concat();
+        let end = match (self.gave_up, self.unused) {
+            (false, None) => String::new(),
+            (true, None) => format!(":{GAVE_UP}"),
+            (gave_up, Some(term)) => format!(":{}:{term}", if gave_up { GAVE_UP } else { "" }),
+        };
         format!("{PAST}{number}:{epoch}:{}:{}{end}", names(&self.heir_of), names(&self.gone))
     }
 
@@ -221,7 +231,12 @@ impl Past {
             names.take(PAST_MAX).map(MemberId::parse).collect::<Option<Vec<_>>>()
         };
         let (heir_of, gone) = (names(parts.next()?)?, names(parts.next()?)?);
-        Some(Past { known, heir_of, gone, gave_up: parts.next() == Some(GAVE_UP.as_bytes()) })
+        let gave_up = parts.next() == Some(GAVE_UP.as_bytes());
+        let unused = match (parts.next(), parts.next()) {
+            (Some(term), Some(leader)) => Some(Term { number: number(term)?, leader: MemberId::parse(leader)? }),
+            _ => None,
+        };
+        Some(Past { known, heir_of, gone, gave_up, unused })
     }
 }
 
@@ -297,8 +312,11 @@ mod tests {
     #[test]
     fn a_past_comes_back() {
         for (heir_of, gone) in [(vec![], vec![]), (vec![id(1)], vec![]), (vec![], vec![id(1), id(2)])] {
-            let past = Past { known: (7, 9), gave_up: gone.is_empty(), heir_of, gone };
-            assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
+            for unused in [None, Some(Term { number: 3, leader: id(4) })] {
+                let (heir_of, gone) = (heir_of.clone(), gone.clone());
+                let past = Past { known: (7, 9), gave_up: gone.is_empty(), heir_of, gone, unused };
+                assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
+            }
         }
         assert_eq!(Past::parse(b"in-sync-past:7:9:x:"), None);
         assert_eq!(Past::parse(b"in-sync-past:7"), None);

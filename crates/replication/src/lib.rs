@@ -29,6 +29,7 @@ pub mod backlog;
 pub mod failover_state;
 pub mod follower;
 pub mod ids;
+mod in_sync_follower;
 pub mod in_sync_member;
 pub mod in_sync_set;
 pub mod link_settings;

@@ -158,6 +158,50 @@ fn a_server_that_was_handed_a_role_replaces_a_third_one_that_was_promoted_in_its
     }
 }
 
+/// A server leads by a hand-over, and its predecessor dies before it has read that; a third server has read it.
+fn half_handed_over(seed: u64) -> Option<(World, [usize; 3])> {
+    let mut world = World::new(seed, 3, 1, false, Planted::Nothing);
+    (world.chains, world.continues) = (true, true);
+    world.run(3000);
+    let (from, to) = world.hand_over(60_000).expect("a primary with replicas");
+    let third = 3 - from - to;
+    let leads = |world: &World| matches!(&world.servers[to].role, Role::Primary(it) if it.is_handed_over());
+    (0..2000).find(|_| {
+        world.run(1);
+        leads(&world)
+    })?;
+    world.servers[from].up = false;
+    world.servers[third].follow(to);
+    let name = world.servers[to].memory.id;
+    let has_read = |world: &World| {
+        let set = world.servers[third].memory.set.as_ref();
+        set.is_some_and(|set| set.term.leader == name && set.before.is_some())
+    };
+    (0..900).find(|_| {
+        world.run(1);
+        has_read(&world)
+    })?;
+    Some((world, [from, to, third]))
+}
+
+#[test]
+fn a_third_server_that_is_promoted_drops_the_set_of_a_hand_over_that_was_not_used() {
+    let mut tried = 0;
+    for seed in seeds(60) {
+        let Some((mut world, [from, to, third])) = half_handed_over(seed) else { continue };
+        world.heal(third);
+        world.run(4000);
+        let before = world.answered;
+        world.run(1000);
+        let story = format!("seed {seed}: {from} to {to}, {third} is promoted");
+        assert_eq!(world.acknowledging(), [third], "{story}");
+        assert!(world.answered > before, "{story}: nobody is answered");
+        assert!(is_sound(&world), "{story}");
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
 #[test]
 fn planted_defects_are_found() {
     // Most seeds find most defects; others are rare, so the search begins near a seed that finds them.

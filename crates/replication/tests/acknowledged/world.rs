@@ -253,7 +253,10 @@ impl World {
     fn admit(&mut self, to: usize, from: usize, link: u64, said: &Introduction, position: Option<Position>) {
         let server = &mut self.servers[to];
         let clock = server.clock(self.now);
-        let (has_all, can_continue) = (server.has(said.claim), position.is_some() && server.has(position));
+        // A replica that continues names the history that it has now, too.
+        let asked = position.filter(|_| self.continues).map(|position| position.id);
+        let has_all = said.is_within(&server.history, server.items.len() as u64, asked);
+        let can_continue = position.is_some() && server.has(position);
         let own = server.position();
         let Role::Primary(primary) = &mut server.role else { return };
         let may = primary.may_follow(said, has_all, own) || self.planted == Planted::AnyClaim;
