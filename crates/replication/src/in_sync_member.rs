@@ -74,6 +74,10 @@ impl Membership {
             self.meet(Some(set.term))?;
         }
         self.set = Some(set);
+        if !is_past {
+            // Its primary counts on the acknowledgement of all data from here on.
+            self.claim = None;
+        }
         (self.is_restored, self.gave_up) = (false, false);
         Ok(())
     }
@@ -283,6 +287,17 @@ mod tests {
             assert_eq!((member.term.number, member.is_in_sync()), (4, is_in_sync));
         }
         assert_eq!(member.take(set(3, 8, &[7, 8])), Err(EarlierTerm), "its data is of a later time");
+    }
+
+    #[test]
+    fn a_server_that_led_in_vain_claims_all_of_its_data_when_it_follows_a_later_leader() {
+        let claim = Some(Position { id: id(9), offset: 77 });
+        let mut member = Membership { term: set(2, 1, &[1, 7]).term, claim, ..Membership::new(id(1)) };
+        member.meet(Some(set(4, 5, &[5]).term)).unwrap();
+        member.take(set(3, 8, &[7, 8])).unwrap();
+        assert_eq!(member.claim, claim, "no primary counts on it yet");
+        member.take(set(4, 5, &[1, 5])).unwrap();
+        assert_eq!(member.claim, None);
     }
 
     #[test]

