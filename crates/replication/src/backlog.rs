@@ -117,7 +117,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_replica_needs_stays_and_what_nobody_needs_goes() {
+    fn bytes_that_a_replica_needs_stay_and_others_go() {
         let mut backlog = Backlog::new(1000, BLOCK as u64);
         backlog.append(&vec![b'x'; 5 * BLOCK]);
         backlog.trim(1000);

@@ -136,7 +136,7 @@ fn requests_go_in_and_replies_come_out_in_their_order() {
 }
 
 #[test]
-fn what_breaks_the_protocol_ends_the_connection_after_the_replies_before_it() {
+fn a_protocol_error_ends_the_connection_after_the_replies_before_it() {
     let mut bytes = requests(&["SET k 1"]);
     bytes.extend_from_slice(b"*1\r\n!\r\n");
     bytes.extend_from_slice(&requests(&["GET k"]));
