@@ -276,7 +276,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_stream_is_cut_does_not_matter(
+        fn units_of_a_stream_are_the_same_however_it_is_cut(
             lines in prop::collection::vec(prop::sample::select(vec![
                 "SET k v", "MULTI", "EXEC", "REPLCONF GETACK *", "PING", "SELECT 3", "SET key aaaaaaaaaaaaaaaaaaaaaaaaa",
             ]), 0..40),

@@ -174,7 +174,7 @@ fn a_large_argument_arrives_in_many_reads() {
 
 proptest! {
     #[test]
-    fn where_requests_are_cut_does_not_matter(
+    fn requests_get_the_same_replies_however_they_are_cut(
         lines in prop::collection::vec(prop::sample::select(vec![
             "SET key:000001 value", "GET key:000001", "GET key:000002", "INCR counter", "INCR key:000001",
             "LPUSH list a b", "LRANGE list 0 -1", "HSET hash f v", "HSET list f v", "ZADD zset 1 m", "MSET a 1 b 2",
