@@ -107,6 +107,7 @@ fn rooms_are_not_crowded() {
 #[test]
 fn sentences_begin_with_the_noun_that_acts() {
     expect_none(each_source(words::openers));
+    expect_none(each_source(words::openers_of_tests));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What saving, loading and logging cost: servers one after the other, in one run, on a quiet machine.
+"""Costs of saving, loading and logging: servers one after the other, in one run, on a quiet machine.
 
 usage: durability.py [--only WORD] [--keys N] [--rounds N] [--port PORT] [--dir DIR] NAME=COMMAND NAME=COMMAND...
 A COMMAND gets --port, --dir and what the case needs appended. Data: N string keys of 64 B and a sorted set of N / 2 members.

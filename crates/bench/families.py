@@ -3,7 +3,7 @@
 
 usage: families.py [--only WORD] [--rounds N] [--port PORT] BENCHMARK NAME=COMMAND NAME=COMMAND...
 BENCHMARK is valkey-benchmark or cinnabar-benchmark; {port} in a COMMAND is replaced. Each server runs on processor 0 and
-the load on processor 1. What counts is user and system time of the server by /proc, as a ratio to the first server's.
+the load on processor 1. User and system time of the server by /proc counts, as a ratio to the first server's.
 All commands go in pipelines of 16 over 50 connections, those of the job queue over 16.
 """
 import argparse, itertools, os, random, shlex, socket, statistics, subprocess, sys, tempfile, time

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What following, full synchronizations and failovers cost: servers one after the other, in one run, on a quiet machine.
+"""Costs of following, full synchronizations and failovers: servers one after the other, in one run, on a quiet machine.
 
 usage: replication.py [--only WORD] [--keys N] [--rounds N] [--port PORT] [--dir DIR] NAME=COMMAND NAME=COMMAND...
 A COMMAND gets --port, --dir and what the case needs appended. Data: N string keys of 16 B.

@@ -3,7 +3,7 @@
 
 usage: scripts.py [--only WORD] [--rounds N] [--port PORT] BENCHMARK NAME=COMMAND NAME=COMMAND...
 BENCHMARK is valkey-benchmark or cinnabar-benchmark; {port} in a COMMAND is replaced. Each server runs on processor 0 and
-the load on processor 1. What counts is user and system time of the server by /proc, as a ratio to the first server's.
+the load on processor 1. User and system time of the server by /proc counts, as a ratio to the first server's.
 Then a script of 200,000 GETs: the processor time that it takes, and, with all processors, the round trips of clients of
 every worker that want other keys meanwhile, while some want the script's own. In turn with them the same number of clients
 ask a second server that has nothing else to do: what these wait is the machine's doing, not the script's.

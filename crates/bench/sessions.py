@@ -2,8 +2,8 @@
 """Transactions and messages: two servers side by side, server CPU per transaction and per delivered message.
 
 usage: sessions.py [--only WORD] [--rounds N] [--port PORT] NAME=COMMAND NAME=COMMAND...
-{port} in a COMMAND is replaced. Each server runs on processor 0 and the load on processor 1. What counts is user and
-system time of the server by /proc, as a ratio to the first server's. Then, for each server that has several workers, how
+{port} in a COMMAND is replaced. Each server runs on processor 0 and the load on processor 1. User and system time of
+the server by /proc counts, as a ratio to the first server's. Then, for each server that has several workers, how
 their processor time is shared while messages go out; for that the server may use both processors.
 """
 import argparse, os, selectors, statistics

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What moving whole slots costs: two nodes of each kind, one kind after the other, in one run, on a quiet machine.
+"""Costs of moving whole slots: two nodes of each kind, one kind after the other, in one run, on a quiet machine.
 
 usage: slots.py [--keys N] [--rounds N] [--slots N] NAME=COMMAND NAME=COMMAND...
 A COMMAND gets --port, --dir and what a cluster needs appended. Data: N string keys of 100 B in some slots of one node, which go to

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What TLS costs: servers one after the other, in one run, on a quiet machine. Needs openssl.
+"""Costs of TLS: servers one after the other, in one run, on a quiet machine. Needs openssl.
 
 usage: tls.py [--only WORD] [--rounds N] [--seconds N] [--port PORT] [--dir DIR] NAME=COMMAND NAME=COMMAND...
 A COMMAND gets its ports, --dir and what TLS needs appended: a certificate with a P-256 key, none of clients.

@@ -178,7 +178,7 @@ fn durable_ones_wait_for_the_disk_of_a_replica() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_primary_which_does_not_come_back_as_one() {
+fn acknowledged_writes_survive_the_primary_which_does_not_come_back_as_one() {
     if is_peer() {
         return;
     }
@@ -208,7 +208,7 @@ fn what_was_acknowledged_survives_the_primary_which_does_not_come_back_as_one() 
 }
 
 #[test]
-fn who_has_forgotten_is_not_followed() {
+fn a_primary_that_has_forgotten_is_not_followed() {
     if is_peer() {
         return;
     }

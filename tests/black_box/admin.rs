@@ -151,7 +151,7 @@ fn a_node_tells_of_its_cluster() {
 }
 
 #[test]
-fn who_may_run_info_may_see_metrics() {
+fn a_user_that_may_run_info_may_see_metrics() {
     if is_peer() {
         return;
     }
@@ -172,7 +172,7 @@ fn who_may_run_info_may_see_metrics() {
 }
 
 #[test]
-fn it_answers_when_no_client_is_let_in() {
+fn the_admin_port_answers_when_no_client_is_let_in() {
     if is_peer() {
         return;
     }
@@ -193,7 +193,7 @@ fn it_answers_when_no_client_is_let_in() {
 }
 
 #[test]
-fn it_answers_while_a_script_runs_away() {
+fn the_admin_port_answers_while_a_script_runs_away() {
     if is_peer() {
         return;
     }
@@ -223,7 +223,7 @@ fn it_answers_while_a_script_runs_away() {
 }
 
 #[test]
-fn it_answers_while_the_data_set_is_loaded() {
+fn the_admin_port_answers_while_the_data_set_is_loaded() {
     if is_peer() {
         return;
     }
@@ -269,7 +269,7 @@ fn a_full_server_that_keeps_all_is_not_ready() {
 }
 
 #[test]
-fn it_answers_during_a_save_and_tells_of_a_disk_that_fails() {
+fn the_admin_port_answers_during_a_save_and_reports_a_disk_that_fails() {
     if is_peer() {
         return;
     }

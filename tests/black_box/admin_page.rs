@@ -152,7 +152,7 @@ fn bodies_and_replies_are_bounded() {
 }
 
 #[test]
-fn what_does_not_reply_in_time_is_given_up() {
+fn a_command_that_does_not_reply_in_time_is_given_up() {
     if is_peer() {
         return;
     }

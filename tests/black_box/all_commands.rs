@@ -75,7 +75,7 @@ fn logged_in(server: &Server) -> Connection {
 }
 
 #[test]
-fn who_has_not_logged_in_or_may_do_nothing_runs_none() {
+fn a_client_that_has_not_logged_in_or_may_do_nothing_runs_no_command() {
     let (server, mut admin, commands) = start("-@all");
     let digest = ask(&mut admin, "DEBUG DIGEST");
     let mut nothing = logged_in(&server);

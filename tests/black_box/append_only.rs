@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 #[test]
-fn what_was_written_a_second_before_is_there_with_everysec() {
+fn writes_that_waitaof_confirmed_are_there_with_everysec() {
     let mut server = Server::start(&["--appendonly", "yes"]);
     let mut connection = server.client();
     for _ in 0..100 {

@@ -313,7 +313,7 @@ fn workers_come_and_go_and_nothing_is_lost() {
 }
 
 #[test]
-fn who_waits_and_who_tracks_moves_to_workers_that_stay() {
+fn waiting_and_tracking_clients_move_to_workers_that_stay() {
     const WAITING: usize = 20;
     let server = Server::start_with_threads(5, &[]);
     let mut client = server.client();
@@ -355,7 +355,7 @@ fn who_waits_and_who_tracks_moves_to_workers_that_stay() {
 }
 
 #[test]
-fn who_connects_is_answered_while_a_worker_is_held() {
+fn a_client_that_connects_is_answered_while_a_worker_is_held() {
     // One call of a library's function, which can neither be interrupted nor be divided into steps.
     const HELD: &str = "EVAL \"return string.find(string.rep('a', 5000), '.-.-.-.-.-b')\" 0\r\n";
     let server = Server::start_with_threads(WORKERS, &[]);

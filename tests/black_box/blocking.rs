@@ -47,7 +47,7 @@ fn the_client_that_came_first_is_served_first() {
 }
 
 #[test]
-fn who_waits_for_several_elements_gets_them_together() {
+fn a_client_that_waits_for_several_elements_gets_them_together() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
         dialogue(&mut client, &[("RPUSH from 1", "1"), ("BLMOVEM from to LEFT RIGHT 0.05 EXACTLY 2 OBO", "nil")]);

@@ -133,7 +133,7 @@ fn the_cluster_is_up_when_commands_are_admitted_and_not_before() {
 }
 
 #[test]
-fn who_asks_for_the_file_is_told_that_it_cannot_be_written() {
+fn a_client_that_asks_for_the_file_gets_the_error_that_it_cannot_be_written() {
     if is_peer() {
         return;
     }

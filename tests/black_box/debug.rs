@@ -145,7 +145,7 @@ fn clients_are_counted_by_their_size() {
 }
 
 #[test]
-fn what_was_flushed_is_not_found_at_the_next_start() {
+fn flushed_keys_are_not_found_at_the_next_start() {
     let mut server = Server::start(&["--save", "3600 1"]);
     client(&server)("SET k v");
     assert_eq!(client(&server)("SAVE"), "ok");

@@ -77,7 +77,7 @@ const NO_DEFRAGMENTATION: &str = "-ERR CONFIG SET failed (possibly related to ar
 const OWN_WAY: &str = "Cinnabar looks ahead as far as requests have arrived";
 
 #[test]
-fn what_has_no_effect_is_said_and_kept() {
+fn directives_without_effect_are_named_and_kept() {
     let mut server = Server::start_with(|folder, port| {
         let text = format!(
             "port {port}\n{LOOK_AHEAD} 5\ncrash-memcheck-enabled no\nactive-defrag-cycle-us 7\nlocale-collate C\n"

@@ -30,7 +30,7 @@ fn set(client: &mut redis::Connection, name: &str, options: &[&str]) {
 }
 
 #[test]
-fn what_is_used_often_stays() {
+fn keys_that_are_used_often_stay() {
     on_each_thread_count(&["--lfu-log-factor", "0"], |server| {
         let mut client = server.client();
         let limit = limit(&mut client, "allkeys-lfu");
@@ -51,7 +51,7 @@ fn what_is_used_often_stays() {
 }
 
 #[test]
-fn what_ends_soonest_goes_first_and_what_does_not_end_stays() {
+fn keys_that_end_soonest_go_first_and_keys_without_end_stay() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
         limit(&mut client, "volatile-ttl");

@@ -107,7 +107,7 @@ fn replies_wait_no_longer_than_the_log_is_waited_for() {
 }
 
 #[test]
-fn what_waits_for_the_log_counts_as_its_clients_output() {
+fn replies_that_wait_for_the_log_count_as_output_of_their_client() {
     if is_peer() {
         return;
     }

@@ -28,7 +28,7 @@ fn sum(connection: &mut Connection, db: usize) -> i64 {
 }
 
 #[test]
-fn what_is_written_meanwhile_is_on_one_of_them() {
+fn keys_written_during_a_migration_are_on_one_of_the_servers() {
     for threads in [1, 4] {
         let (source, target) = (Server::start_with_threads(threads, &[]), Server::start(&[]));
         let (counted, taken, ended) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));

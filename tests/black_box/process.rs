@@ -179,7 +179,7 @@ fn reports_can_be_switched_off_and_a_panic_can_end_like_any_exit() {
 }
 
 #[test]
-fn what_is_dangerous_must_be_allowed_at_the_start() {
+fn dangerous_commands_must_be_allowed_at_the_start() {
     let server = Server::start_with(|_, port| owned(&["--port", &port.to_string(), "--save", ""]));
     dialogue(
         &mut server.client(),

@@ -179,7 +179,7 @@ fn quit_answers_and_closes() {
 }
 
 #[test]
-fn what_a_browser_posts_does_not_run() {
+fn commands_that_a_browser_posts_do_not_run() {
     on_each_thread_count(&["--requirepass", "secret"], |server| {
         for head in ["POST / HTTP/1.1\r\n", "PUT / HTTP/1.1\r\nHost: localhost\r\n"] {
             let mut socket = server.socket();

@@ -106,7 +106,7 @@ fn clients_have_the_addresses_that_their_proxy_says() {
 }
 
 #[test]
-fn who_sends_no_valid_header_is_let_go_with_a_line_for_many() {
+fn clients_without_a_valid_header_are_closed_with_a_line_for_many() {
     on_proxied_port(&["--protected-mode", "no"], |server, admin| {
         let mut silent = [server.socket(), with_header(server, &from_afar()[..27])];
         let wrong_checksum = [&[1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 3, 0, 4][..], &[9; 4]].concat();
@@ -139,7 +139,7 @@ fn who_sends_no_valid_header_is_let_go_with_a_line_for_many() {
 }
 
 #[test]
-fn who_comes_from_afar_through_a_proxy_is_not_local() {
+fn a_client_from_afar_through_a_proxy_is_not_local() {
     on_proxied_port(&["--enable-debug-command", "local"], |server, admin| {
         let mut refused = with_header(server, &from_afar());
         assert!(line_of(&mut refused).starts_with("-DENIED "));

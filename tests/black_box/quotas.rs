@@ -56,7 +56,7 @@ fn a_pipeline_waits_for_its_quota_and_others_do_not() {
 }
 
 #[test]
-fn who_connects_anew_has_no_more_than_others() {
+fn a_client_that_connects_anew_has_no_more_than_others() {
     on_each_thread_count(&[], |server| {
         let mut admin = admin(server);
         set(&mut admin, "slow", "quota:ops=100 quota:bytes=1mb");

@@ -235,7 +235,7 @@ fn deny(server: &Server, admin: &mut Connection, user: &str, line: &str, is_logg
 }
 
 #[test]
-fn what_is_denied_has_no_effect_by_any_way_in() {
+fn denied_commands_have_no_effect_by_any_way_in() {
     let server = Server::start(&["--enable-debug-command", "yes"]);
     let mut admin = server.client();
     fill(&mut admin);
@@ -298,7 +298,7 @@ const WAITING: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn who_waits_is_served_by_the_rights_of_that_moment() {
+fn a_waiting_client_is_served_by_the_rights_of_that_moment() {
     for threads in [1, 4] {
         let server = Server::start_with_threads(threads, &["--enable-debug-command", "yes"]);
         let mut admin = server.client();
@@ -428,7 +428,7 @@ fn users_come_with_the_configuration_or_with_a_file() {
 
 /// As in Valkey, and as `docs/design/users.md` says.
 #[test]
-fn what_takes_rights_of_a_user_ends_neither_its_tracking_nor_its_open_connections() {
+fn loss_of_rights_ends_neither_a_users_tracking_nor_its_open_connections() {
     let server = Server::start_with_threads(2, &[]);
     let mut admin = server.client();
     assert_eq!(ask(&mut admin, "ACL SETUSER u on >x ~* &* +@all"), "OK");

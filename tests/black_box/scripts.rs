@@ -261,7 +261,7 @@ fn a_long_reply_that_has_begun_goes_on_during_a_script() {
 }
 
 #[test]
-fn what_was_asked_together_with_a_long_script_is_answered() {
+fn commands_sent_together_with_a_long_script_are_answered() {
     on_each_thread_count(&["--busy-reply-threshold", "300", "--enable-debug-command", "yes"], |server| {
         let mut client = server.client();
         let fill = "for i = 1, 5000 do redis.call('SET', 'key:' .. i, i) end return 1";
@@ -394,7 +394,7 @@ fn a_script_in_a_long_native_call_is_killed_as_any_other() {
 }
 
 #[test]
-fn what_has_written_cannot_be_killed() {
+fn a_script_that_has_written_cannot_be_killed() {
     let server = Server::start_with_threads(4, &["--busy-reply-threshold", "50"]);
     let mut clients = crowd(&server);
     let mut socket = server.socket();

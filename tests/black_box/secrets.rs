@@ -138,11 +138,11 @@ fn tell(end: &str) {
 }
 
 #[test]
-fn nobody_reads_a_secret_when_a_signal_ends_the_server() {
+fn no_secret_is_readable_when_a_signal_ends_the_server() {
     tell("DEBUG SEGFAULT");
 }
 
 #[test]
-fn nobody_reads_a_secret_when_a_panic_ends_the_server() {
+fn no_secret_is_readable_when_a_panic_ends_the_server() {
     tell("DEBUG PANIC");
 }

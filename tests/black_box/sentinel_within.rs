@@ -28,7 +28,7 @@ fn client_at(port: u16) -> redis::Connection {
 }
 
 #[test]
-fn it_answers_beside_the_server() {
+fn sentinel_answers_beside_the_server() {
     let (server, port) = start("");
     let (mut of_server, mut of_sentinel) = (server.client(), client_at(port));
     let address = format!("[\"127.0.0.1\", \"{}\"]", server.port);
@@ -55,7 +55,7 @@ fn it_answers_beside_the_server() {
 }
 
 #[test]
-fn it_answers_while_the_servers_workers_are_busy() {
+fn sentinel_answers_while_the_servers_workers_are_busy() {
     let (server, port) = start("enable-debug-command yes\n");
     let mut of_sentinel = client_at(port);
     let mut sleeper = server.socket();
@@ -103,7 +103,7 @@ fn both_write_the_file_and_keep_what_is_the_others() {
 }
 
 #[test]
-fn it_asks_for_the_servers_password() {
+fn sentinel_asks_for_the_servers_password() {
     let (_server, port) = start("requirepass secret\nuser someone on nopass ~* +get\n");
     let mut of_sentinel = socket_to(SocketAddr::from(([127, 0, 0, 1], port)));
     send(&mut of_sentinel, b"SENTINEL MYID\r\n");
@@ -168,7 +168,7 @@ fn its_users_are_the_servers() {
 }
 
 #[test]
-fn it_has_no_failure_of_its_own() {
+fn sentinel_has_no_failure_of_its_own() {
     let (server, port) = start("");
     let said = ask(&mut client_at(port), "SENTINEL SIMULATE-FAILURE crash-after-election");
     assert!(said.starts_with("-ERR a Sentinel within a server ends with the server"), "{said}");
@@ -191,7 +191,7 @@ fn names_of_any_kind_are_the_same_after_a_restart() {
 }
 
 #[test]
-fn what_it_needs_is_asked_for_at_the_start() {
+fn sentinel_asks_at_the_start_for_directives_that_it_needs() {
     let folder = Folder::new();
     let start = |text: &str| {
         let file = folder.write("server.conf", &format!("port {}\nsave \"\"\n{text}", free_port()));

@@ -368,7 +368,7 @@ fn sessions_are_taken_up_again_unless_that_is_off() {
 }
 
 #[test]
-fn who_cannot_shake_hands_stalls_nobody_and_is_let_go() {
+fn a_client_that_cannot_shake_hands_stalls_no_other_and_is_closed() {
     with_each_thread_count(ANYONE, |server| {
         let mut silent: Vec<TcpStream> = (0..40).map(|_| server.socket()).collect();
         // The beginning of a handshake's record, and no more.

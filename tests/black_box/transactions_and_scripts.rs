@@ -194,7 +194,7 @@ fn the_server_goes_on_after_any_command_in_a_transaction_or_a_script() {
 }
 
 #[test]
-fn what_needs_free_locks_is_refused_where_they_are_held() {
+fn commands_that_need_free_locks_are_refused_where_they_are_held() {
     let server = Server::start(&["--enable-debug-command", "yes"]);
     let mut client = server.client();
     let mut is = |line: &str, expected: &str| {

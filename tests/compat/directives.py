@@ -4,8 +4,8 @@
     directives.py --server target/release/cinnabar-server --peer .../valkey-server [--peer ...]
 
 For each directive that the server shares with a peer, CONFIG SET with each of VALUES and the CONFIG GET after it are
-compared. The server must answer as one of the peers: versions differ. What it does not support (unsupported.py) it may
-refuse instead, for the reason that the row gives, and keep the default. Standard library only.
+compared. The server must answer as one of the peers: versions differ. It may refuse a directive that it does
+not support (unsupported.py) instead, for the reason that the row gives, and keep the default. Standard library only.
 """
 import argparse
 import os

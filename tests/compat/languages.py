@@ -3,9 +3,9 @@
 
     languages.py --server target/release/cinnabar-server --cli target/release/cinnabar-cli --work FOLDER [--turn N | --only NAME...]
 
-What a client needs is installed first, from Debian, the Python index, npm or the registry of Rust. With --turn N a third of
-them runs: those of a group each. A client's program is in `languages/`; it reads PORT, TLS_PORT, CA (the authority's file) and
-CLUSTER_PORT (a node of three) from its environment, and ends with a status.
+Packages that a client needs are installed first, from Debian, the Python index, npm or the registry of Rust. With --turn N one
+group of three runs. A client's program is in `languages/`; it reads PORT, TLS_PORT, CA (the authority's file) and CLUSTER_PORT
+(a node of three) from its environment, and ends with a status.
 """
 import argparse
 import os

@@ -5,8 +5,8 @@
 
 Each case is a folder, a server started there and something done to it: SHUTDOWN in all its ways and signals, with saving
 that works and that fails; supervisors, the background, the process's title, its OOM score and open files; the formats of
-the log, the system's log, and the report of a crash. What it says, how it ends and the files it leaves must be equal to
-the peer's; names, versions, process ids and moments apart. Reports of crashes are compared with those of another peer where
+the log, the system's log, and the report of a crash. Its words, its end and the files it leaves must be equal to the
+peer's; names, versions, process ids and moments apart. Reports of crashes are compared with those of another peer where
 one is given: Valkey 9.1 crashes again while it writes its own. Standard library only; needs root for the system's log.
 """
 import argparse

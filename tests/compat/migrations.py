@@ -5,7 +5,7 @@
 
 For every real server among the peers: keys of every type and encoding are made there and migrated here, and made here and migrated
 there; afterwards the target holds what the source held, and the source nothing. Then what MIGRATE replies where it fails is compared
-with the server that the suite belongs to. What Redis 7.0 has no type for it refuses: streams, and that is checked, too.
+with the server that the suite belongs to. Redis 7.0 refuses values that it has no type for: streams, and that is checked, too.
 """
 import argparse
 import os

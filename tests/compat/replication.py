@@ -5,7 +5,7 @@
 
 For every real server among the peers, with snapshots by file and without: it follows Cinnabar while clients change keys of all types, its
 connection is cut now and then, and in the end WAIT counts it and DEBUG DIGEST is equal. All of them follow at once, too, and share
-snapshots. What cannot be held by an old replica is refused, and a backup by valkey-cli --rdb is loaded by Cinnabar.
+snapshots. Values that an old replica cannot hold are refused, and a backup by valkey-cli --rdb is loaded by Cinnabar.
 """
 import argparse
 import os

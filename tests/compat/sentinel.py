@@ -9,7 +9,7 @@ servers know that. Which servers and which Sentinels there are stands in `groups
 servers of Cinnabar's with a Sentinel within each.
 
 In some groups more is looked at. A Sentinel that is started again from the file that it wrote, by its own program or by
-the other one, goes on as it was. What SENTINEL replies is compared: the names of fields, errors and simple answers, in
+the other one, goes on as it was. Replies of SENTINEL are compared: the names of fields, errors and simple answers, in
 RESP2 and RESP3. Scripts are called with the same words. A Sentinel that stood still says so, and decides nothing.
 """
 import argparse

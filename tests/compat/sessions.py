@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What several clients do to each other, on two servers: every reply is compared.
+"""Several clients act on each other, on two servers: every reply is compared.
 
     sessions.py 127.0.0.1:6379 --peer 127.0.0.1:6380
 

@@ -2,7 +2,7 @@
 """Installs the packages into a small Debian of its own, and uses what they bring, as root.
 
 usage: packages.py --deb FILE --names FILE --root FOLDER
-FOLDER is made by debootstrap if it is not there. What is looked at: the chart as Helm renders it, dpkg installs, the account and
+FOLDER is made by debootstrap if it is not there. The checks: the chart as Helm renders it, dpkg installs, the account and
 its folders, unit files (systemd-analyze in the root), the server as its unit starts it, with the word to the supervisor that it is
 ready, the programs under other names, completions, the container's entry point and health check, the chart's scripts with three
 servers, and purge.

@@ -102,7 +102,7 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn what_is_named_and_missing_is_found() {
+fn named_files_that_are_missing_are_found() {
     let text = "`crates/a.rs`, `crates/b.rs` and `b.rs`\n[x](../y.md#z), [w](w.md), [q](https://q/r) `crates/a b`\n";
     let exists = |path: &Path| ["crates/a.rs", "docs/w.md"].contains(&path.to_str().unwrap_or_default());
     let found = missing("docs/x.md", text, exists);

@@ -106,7 +106,7 @@ mod tests {
     use crate::source::Source;
 
     #[test]
-    fn what_declares_a_lock_is_found() {
+    fn declarations_of_locks_are_found() {
         assert_eq!(declared("    pub applying: Mutex<()>,"), Some("applying"));
         assert_eq!(declared("    pub(super) marks: Arc<Mutex<Marks>>,"), Some("marks"));
         assert_eq!(declared("pub struct Rates(Mutex<Totals>);"), Some("Rates"));

@@ -188,6 +188,24 @@ pub fn openers(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// Further words that open no name of a test.
+const NAME_OPENERS: &[&str] = &["Where", "Whoever", "Whatever", "It", "They"];
+
+/// Tests whose names open with another word than the noun that acts.
+pub fn openers_of_tests(source: &Source) -> Vec<String> {
+    let lines: Vec<&str> = source.code.lines().map(str::trim).collect();
+    let is_test = |line: usize| {
+        let above = lines[..line - 1].iter().rev();
+        above.take_while(|line| line.is_empty() || line.starts_with('#')).any(|line| *line == "#[test]")
+    };
+    let opens = |name: &str| {
+        let first = name.split('_').next().unwrap_or_default();
+        OPENERS.iter().chain(NAME_OPENERS).any(|word| word.eq_ignore_ascii_case(first))
+    };
+    let tests = source.facts.functions.iter().filter(|f| opens(&f.name) && is_test(f.line));
+    tests.map(|f| format!("{}:{}: begin with the noun that acts: {}", source.path, f.line, f.name)).collect()
+}
+
 /// Files of one name that are not one thing.
 pub fn same_files(sources: &[Source]) -> Vec<String> {
     let mut by_name: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -231,4 +249,12 @@ fn sentences_that_open_badly_are_found() {
         |comment: &str| !openers(&Source::new("crates/x/src/a.rs", &format!("{comment}\nstruct S;"))).is_empty();
     assert!(opens("/// What is left.") && opens("// A key. Of it nothing stays."));
     assert!(!opens("/// The rest, of which nobody knows what it is.") && !opens("/// Office. Offset."));
+}
+
+#[test]
+fn tests_whose_names_open_badly_are_found() {
+    let found = |text: &str| openers_of_tests(&Source::new("crates/x/src/a.rs", text)).len();
+    assert_eq!(found("#[test]\n// Why.\n#[ignore]\nfn what_is_left_stays() {}\n#[test]\nfn it_ends() {}"), 2);
+    assert_eq!(found("proptest! {\n    #[test]\n    fn those_come_back(n: u8) {}\n}"), 1);
+    assert_eq!(found("#[test]\nfn items_end() {\n    fn of_user() {}\n}\nfn of_all() {}"), 0);
 }

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_refused() {
+    fn a_text_that_is_no_request_is_refused() {
         let many = format!("{{\"commands\":[{}[\"PING\"]]}}", "[\"PING\"],".repeat(COMMANDS_MAX));
         let deep = "[".repeat(10_000);
         for wrong in [

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_a_failure_is_kept() {
+    fn replies_before_a_failure_are_kept() {
         let both = request(0, &[&["PING"], &["PING"]]);
         let hello = || (HELLO.len(), b"%0\r\n".to_vec());
         for (said, kept, failure) in [

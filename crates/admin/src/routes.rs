@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said() {
+    fn unknown_pages_and_methods_get_a_status_that_says_so() {
         assert_eq!((ask("GET", "/nope", &[], &[]).0, ask("POST", "/metrics", &[], &[]).0), (404, 405));
         let (head, _) = send("GET", "/command", &[HOST, AS_A], &[], "");
         assert_eq!((head.status.as_u16(), &head.headers[ALLOW]), (405, &"POST".parse().unwrap()));
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn who_signs_in_is_asked_for_a_password_and_gets_to_the_page() {
+    fn a_login_asks_for_a_password_and_leads_to_the_page() {
         assert_eq!(ask("GET", "/login", &[HOST], &[]).0, 401);
         let (head, _) = send("GET", "/login", &[HOST, AS_A], &[], "");
         assert_eq!((head.status.as_u16(), &head.headers[LOCATION]), (303, &"/".parse().unwrap()));

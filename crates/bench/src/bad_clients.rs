@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: cinnabar-bad-clients [--clients N] [--seconds N] [--beside HOST:PORT] HOST:PORT...\n\
-                     What an honest client of each server notices of N others with bad habits (1000, for 60 seconds).";
+                     Shows how N clients with bad habits (1000, for 60 seconds) affect an honest client of a server.";
 const LOWEST_PRIORITY: i32 = 19;
 /// Interval of the honest client's requests.
 const INTERVAL: Duration = Duration::from_millis(1);

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn options_that_exclude_each_other_are_refused() {
         for (line, expected) in [
             ("--workload get=1,set=1 -t get", "Options --workload and -t are mutually exclusive."),
             ("--workload get=1,set=1 ping", "Options --workload and a command are mutually exclusive."),

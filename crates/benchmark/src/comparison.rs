@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn who_begins_changes() {
+    fn servers_take_turns_at_going_first() {
         assert_eq!([order(0), order(1), order(2)], [[0, 1], [1, 0], [0, 1]]);
     }
 

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_the_texts_the_drawing_is_well_formed() {
+    fn a_drawing_is_well_formed_for_all_texts() {
         let odd = "a<b>&\"c\" \0\u{1b}\n\u{ffff}é";
         let mut svg = Svg::new((10, 20), "line { stroke: red; }\n", odd, odd);
         svg.line("axis", (0.0, 1.0), (2.25, 3.0));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_formed_is_noticed() {
+    fn a_malformed_drawing_is_noticed() {
         for text in ["", "<a>", "<a></b>", "<a/><b/>", "<a>&</a>", "<a b=\"></a>", "<a>x > y</a>", "x<a/>", "<a/>x"] {
             assert!(!is_well_formed(text), "{text}");
         }

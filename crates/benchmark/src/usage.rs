@@ -57,7 +57,7 @@ Options:
  --workload <mix>   Several commands at once, each as often as its weight says, such
                     as get=80,set=15,incr=5; a test's name or, with a blank in it, a
                     command: 'hgetall h:__rand_int__=3,get=7'
- --zipf <theta>     Of the numbers of -r few come often, by Zipf's law: about 0.99 as
+ --zipf <theta>     Few of the numbers of -r come often, by Zipf's law: about 0.99 as
                     in caches; 0 comes most often
  --rate <requests>  Open loop: so many requests per second, sent when they are due,
                     whether others were answered or not. Latencies count from when

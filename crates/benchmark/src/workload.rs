@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_mixes_are_refused() {
         for (text, expected) in [
             ("get=80", "--workload mixes two commands or more, \"get=80\" is one: name it with -t instead."),
             ("get=1,get=2", "--workload has GET twice."),

@@ -325,7 +325,7 @@ fn an_error_comes_without_progress_before_it_and_one_command_without_an_empty_li
 }
 
 #[test]
-fn what_is_not_done_is_refused() {
+fn options_that_do_not_fit_the_commands_are_refused() {
     for (options, expected) in [
         ("--rate 5 -- SET a b ; GET a", "--rate sends single requests, not sequences of commands.\n"),
         ("--zipf 0.9 -r 5 -- PING", "--zipf: no command has a place for a number (__rand_int__).\n"),

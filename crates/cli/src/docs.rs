@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_lacks_is_left_out() {
+    fn commands_that_a_server_lacks_are_left_out() {
         let row = |name: &str| Value::Array(vec![Value::Bulk(name.into()), Value::Int(2)]);
         let docs = Docs::known().only(&Value::Array(vec![row("get"), row("config"), row("mod.do")]));
         let names: Vec<_> = docs.commands.iter().map(|command| command.name.as_str()).collect();

@@ -157,7 +157,7 @@ mod tests {
     use std::sync::LazyLock;
 
     #[test]
-    fn what_is_typed_is_taken_out() {
+    fn typed_words_are_taken_out_of_a_hint() {
         let docs = Docs::known();
         for (line, expected) in [
             ("get ", "key"),

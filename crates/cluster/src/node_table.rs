@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_removed_is_named_nowhere() {
+    fn a_removed_node_is_named_nowhere() {
         let (mut table, ids) = table(3);
         table.set_owner(5, Some(ids[1]));
         table.migrating.insert(6, ids[1]);

@@ -531,7 +531,7 @@ fn a_log_that_is_on_is_written_to() {
 }
 
 #[test]
-fn what_an_earlier_attempt_has_left_is_no_part_of_a_log() {
+fn files_that_an_earlier_attempt_has_left_are_no_part_of_a_log() {
     let disk = Disk::default();
     let (stale, _) = disk.append(b"logs/log.aof.1.incr.aof").unwrap();
     stale.write(b"*3\r\n$3\r\nSET\r\n$5\r\nstale\r\n$1\r\n1\r\n").unwrap();

@@ -160,8 +160,8 @@ fn page_of_directives() -> String {
     let mut page = String::from(
         "# Directives\n\nMade from the entries in `crates/engine/src/config/directives/`; `cinnabar.conf` has those \
          that are supported, with their\ndefaults. CONFIG SET changes what is not marked *at the start only*. \
-         What is *not supported* keeps its default: other values\nare refused by CONFIG SET, and in a file they are \
-         named in the log and kept for CONFIG REWRITE, unless the page says\notherwise.\n",
+         A directive that is *not supported* keeps its\ndefault: other values are refused by CONFIG SET, and in a \
+         file they are named in the log and kept for CONFIG REWRITE,\nunless the page says otherwise.\n",
     );
     for (title, entries) in AREAS {
         let _ = write!(page, "\n## {title}\n");

@@ -380,7 +380,7 @@ fn fields_whose_expiry_was_moved_on_are_there() {
 }
 
 #[test]
-fn what_a_walk_removes_is_removed_where_it_was() {
+fn keys_that_a_scan_removes_are_removed_where_they_were() {
     check_lines(&[
         (0, "SET s 1 EX 1"),
         (0, "SELECT 1"),
@@ -401,7 +401,7 @@ fn an_expiry_that_was_kept_is_kept() {
 }
 
 #[test]
-fn what_had_expired_is_not_found_again() {
+fn fields_and_keys_that_had_expired_are_not_found_again() {
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HINCRBY h f 1")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETNX h f w")]);
     check_lines(&[(0, "HSETEX h EX 1 FIELDS 1 f 5"), (0, "HSET h g v"), (2000, "HSETEX h FNX FIELDS 1 f 6")]);

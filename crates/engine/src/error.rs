@@ -596,7 +596,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tried_again_has_no_text() {
+    fn an_error_that_is_tried_again_has_no_text() {
         assert_eq!(Error::WouldBlock.text(), None);
         assert!(Error::Script(Word::of("x")).is_counted() && !Error::WouldBlock.is_counted());
     }

@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_too_slow_is_dropped_and_the_others_go_on() {
+    fn a_slow_taker_is_dropped_and_the_others_go_on() {
         let all = bytes(20 * BLOCK);
         let mut fan_out = FanOut::new(Pace { bytes: 3 * BLOCK, patience: Duration::from_millis(1) });
         let [mut quick, mut slow, mut asleep] = [(); 3].map(|()| fan_out.join().expect("nothing is written"));

@@ -304,7 +304,7 @@ fn everything_that_stands_beside_values() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_named() {
+fn values_that_cannot_be_kept_are_named() {
     let module_key = [&[7][..], &string(b"k"), &module("graphdata"), &[0]].concat();
     assert!(file("REDIS0011", &module_key).expect_err("a module's").contains("'graphdata'"));
     let pre_ga = [&[246][..], &string(b"lua"), &string(b"lib")].concat();

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_produced_and_given_back_is_in_the_newer_types() {
+    fn messages_of_producers_and_returned_entries_are_in_the_newer_types() {
         let mut stream = stream();
         assert_eq!(whole_kind(&stream), kind::REDIS_STREAM_LISTPACKS_5);
         let again = read_again(&stream, kind::REDIS_STREAM_LISTPACKS_5);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_beside_the_older_type() {
+    fn state_that_the_older_type_lacks_goes_beside_it() {
         let stream = stream();
         let field = state(&stream).expect("more than the type says");
         let mut again = read_again(&stream, kind::STREAM_LISTPACKS_3);

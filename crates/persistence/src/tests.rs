@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn what_an_older_server_knows_is_dumped_for_it(value in value()) {
+    fn values_that_an_older_server_knows_are_dumped_for_it(value in value()) {
         let entry = value.into_entry(b"key", None, 0);
         let is_new = match entry.value() {
             Value::Payload(Object::Stream(_)) => true,

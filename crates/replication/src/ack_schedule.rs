@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_is_told_soon_and_the_rest_each_second() {
+    fn new_offsets_are_acknowledged_soon_and_old_ones_each_second() {
         let mut acks = AckSchedule::default();
         acks.begin();
         assert_eq!(acks.due_in(100, 0), 0);

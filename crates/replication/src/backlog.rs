@@ -173,7 +173,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_a_replica_needs_stays_and_what_nobody_needs_goes() {
+    fn bytes_that_a_replica_needs_stay_and_others_go() {
         let mut backlog = Backlog::new(1000, BLOCK as u64);
         backlog.append(&vec![b'x'; 5 * BLOCK]);
         backlog.trim(1000);
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_has_the_bytes_of_the_stream(pieces in prop::collection::vec(0..200_000usize, 0..8), from in 0..500_000u64) {
+        fn a_backlog_has_the_bytes_of_the_stream(pieces in prop::collection::vec(0..200_000usize, 0..8), from in 0..500_000u64) {
             let (mut backlog, mut stream) = (Backlog::new(7, 100_000), Vec::new());
             for (number, len) in pieces.into_iter().enumerate() {
                 let piece: Vec<u8> = (0..len).map(|n| (n * 7 + number) as u8).collect();

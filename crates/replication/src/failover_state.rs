@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_calls_itself_a_primary_has_taken_over_only_if_it_was_asked_before() {
+    fn a_node_that_calls_itself_a_primary_has_taken_over_only_if_it_was_asked_before() {
         let is_primary = Some(&b"-ERR PSYNC FAILOVER can't be sent to a master."[..]);
         let mut failover = begun(FailoverRequest::default());
         failover.lose_answer();

@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_replica_reads_follows_from_its_version() {
+    fn snapshots_for_a_replica_follow_from_its_version() {
         let of = |text: &[u8]| {
             let mut handshake = Handshake::default();
             handshake.set(b"VERSION", text, false).map(|()| handshake.snapshot_version())

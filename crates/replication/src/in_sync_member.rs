@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_of_an_earlier_term_is_followed() {
+    fn no_primary_of_an_earlier_term_is_followed() {
         let mut member = Membership::new(id(1));
         assert!(member.is_in_sync(), "there is no set");
         member.take(set(2, 7, &[1, 7])).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_other_data_does_not_know_the_set_before_it_is_told() {
+    fn a_member_with_other_data_is_out_of_sync_until_the_next_set_that_has_it() {
         let mut member = Membership::new(id(1));
         member.take(set(2, 7, &[1, 7])).unwrap();
         member.replace();

@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_is_heard_one_of_them_has_what_was_acknowledged(
+        fn one_of_all_members_that_confirm_has_the_acknowledged_value(
             members in prop::collection::btree_set(any::<u8>(), 1..8), needed in 1..8usize, who in any::<u8>(),
         ) {
             let quorum = Quorum::new(needed, ids(members));

@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_followed_is_asked_later_or_in_the_old_way() {
+    fn a_primary_that_cannot_be_followed_is_asked_later_or_in_the_old_way() {
         for answer in ["-NOMASTERLINK Can't SYNC\r\n", "-LOADING wait\r\n"] {
             assert!(matches!(feed(&mut asking(None), answer.as_bytes()), Err(LinkError::Later(_))), "{answer}");
         }

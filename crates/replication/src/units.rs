@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_ends_the_link() {
+    fn a_malformed_command_ends_the_link() {
         for text in ["*x\r\n", "*1\r\n!3\r\n", "*1\r\n$-1\r\n", "*1\r\n$99999999999999999999999999\r\n"] {
             assert_eq!(units(&[text.as_bytes()]), Err(LinkError::Protocol), "{text}");
         }
@@ -298,7 +298,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_stream_is_cut_does_not_matter(
+        fn units_of_a_stream_are_the_same_however_it_is_cut(
             lines in prop::collection::vec(prop::sample::select(vec![
                 "SET k v", "MULTI", "EXEC", "REPLCONF GETACK *", "PING", "SELECT 3", "SET key aaaaaaaaaaaaaaaaaaaaaaaaa",
             ]), 0..40),
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_of_a_migration_say_is_a_unit_where_it_is_asked_for() {
+    fn words_between_ends_of_a_migration_are_units_where_they_are_asked_for() {
         let text = b"*1\r\n$4\r\nPING\r\n*3\r\n$7\r\ncluster\r\n$9\r\nsyncslots\r\n$3\r\nACK\r\n*1\r\n$4\r\nPING\r\n";
         assert_eq!(Units::default().next(text), Ok(Unit::Commands(text.len())));
         let mut units = Units::of_migration();

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_header_is_refused_as_early_as_can_be() {
+    fn a_malformed_header_is_refused_as_early_as_can_be() {
         let early = |bytes: &[u8]| missing(bytes).err();
         assert_eq!(early(b"*1\r\n$4\r\nPING\r\n"), Some(HeaderError::Signature));
         assert_eq!(early(b"\r\n\r\n\0\r\nQUIT\r"), Some(HeaderError::Signature));

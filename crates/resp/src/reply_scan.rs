@@ -94,7 +94,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_no_reply_is_said_to_be_none() {
+    fn bytes_that_are_no_reply_are_refused() {
         for bytes in ["x\r\n", "\r\n", "$x\r\n", "$-2\r\n", "+a\n", "*9223372036854775808\r\n"] {
             assert_eq!(ReplyScan::default().end(bytes.as_bytes()), Err(NotResp), "{bytes:?}");
         }

@@ -114,7 +114,7 @@ impl Client {
 }
 
 #[test]
-fn where_the_primary_is() {
+fn sentinel_replies_where_the_primary_is() {
     let mut client = Client::new();
     client.is("get-master-addr-by-name main", "*2 $8 10.0.0.1 $4 6379").is("GET-PRIMARY-ADDR-BY-NAME nope", "*-1");
     client.is("primary nope", "-ERR No such master with that name").is("sentinels main", "*0").is("slaves main", "*0");

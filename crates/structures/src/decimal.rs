@@ -50,7 +50,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_parsed_prints_as_it_was(text in "-?[0-9]{0,21}", n: i64) {
+        fn parsed_numbers_print_as_they_were(text in "-?[0-9]{0,21}", n: i64) {
             prop_assert_eq!(parse(n.to_string().as_bytes()), Some(n));
             match parse(text.as_bytes()) {
                 Some(parsed) => prop_assert_eq!(parsed.to_string(), text),

@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_published_is_forgotten() {
+    fn a_place_that_is_never_published_is_forgotten() {
         /// Place at which a leak checker finds deliberate leaks.
         static FORGOTTEN: Mutex<Vec<usize>> = Mutex::new(Vec::new());
         let mut tail = begun();

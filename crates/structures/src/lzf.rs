@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_compressed() {
+    fn text_that_does_not_fit_is_not_compressed() {
         let text = b"abcabcabcabcabcabcX";
         assert!(compress(text, 9).is_some() && compress(text, 8).is_none());
         assert!(compress(b"abcdefgh", 8).is_none() && compress(b"abcdefgh", 9).is_some());
@@ -264,7 +264,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_compressed_comes_back(text in text()) {
+        fn compressed_text_comes_back(text in text()) {
             let compressed = compress(&text, usize::MAX).expect("there is no limit");
             prop_assert!(compressed.len() <= text.len() + text.len().div_ceil(RUN_MAX));
             prop_assert_eq!(decompress(&compressed, text.len() + 1), Err(Corrupt));

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_at_the_front_seldom_moves() {
+    fn bytes_that_grow_at_the_front_seldom_move() {
         let mut thin = ThinBytes::zeroed(PREFIX);
         let mut moves = 0;
         for _ in 0..240 {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_with_room_does_not_move_until_it_is_full() {
+    fn bytes_made_with_room_do_not_move_until_they_are_full() {
         let mut thin = ThinBytes::roomy(PREFIX, 8000);
         let end = thin.start().addr() + thin.len();
         for n in 0..240 {

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn impossible_options_are_refused() {
         let with = |change: fn(&mut ClientOptions)| {
             let mut options = ClientOptions { enabled: true, insecure: true, ..ClientOptions::default() };
             change(&mut options);

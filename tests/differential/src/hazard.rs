@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_depends_on_the_moment_is_incomparable() {
+    fn commands_that_depend_on_the_moment_are_incomparable() {
         for (command, expected) in [
             ("XADD k * a 1", true),
             ("BLPOP k 0x10", true),

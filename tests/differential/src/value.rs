@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_resp_is_an_error() {
+    fn bytes_that_are_not_resp_are_an_error() {
         for wire in [&b""[..], b"OK\r\n", b":1\n", b":x\r\n", b"$2\r\nabc\r\n", b"$5\r\nab", b"*-2\r\n"] {
             assert!(read(wire).is_err(), "{wire:?}");
         }

@@ -111,7 +111,7 @@ function hotKeyList(title, keys, show) {
     columns: [
       { title: "Key", of: ([key]) => shown(key) },
       { title: "Seen", number: true, of: ([, weight]) => show(weight), sort: ([, weight]) => weight },
-      { title: "Of all seen", number: true, of: ([, weight]) => percent(weight / all) },
+      { title: "Percent", number: true, of: ([, weight]) => percent(weight / all) },
       { title: "Share", draw: (cell, [, weight]) => cell.replaceChildren(bar(weight / all)) },
     ],
   });

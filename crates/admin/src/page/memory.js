@@ -11,7 +11,7 @@ views.push({
   title: "Memory & big keys",
   build(root) {
     const sums = table({
-      caption: "What the memory is for",
+      caption: "Uses of memory",
       key: ({ title }) => title,
       columns: [
         { title: "Part", of: ({ title }) => title },

@@ -229,7 +229,7 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
                 draft.memory_samples = Some(natural(text, "--keystats-samples")?);
                 Ok(())
             }),
-            value(&["--cursor"], "<n>", "Where the walk of --keystats begins.", |draft, text| {
+            value(&["--cursor"], "<n>", "Cursor at which --keystats begins.", |draft, text| {
                 draft.cursor = Some(cursor(text)?);
                 Ok(())
             }),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_does_not_know_is_absent() {
+    fn figures_that_a_server_does_not_know_are_absent() {
         let no = || Value::Error(b"ERR unknown".to_vec());
         let sample = ServerSample::read(Duration::ZERO, &[bulk(""), no(), no(), no()]).unwrap();
         assert_eq!((sample.histograms, sample.clients, sample.hot_keys), (None, None, HotKeys::Absent));

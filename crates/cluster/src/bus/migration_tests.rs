@@ -96,7 +96,7 @@ fn a_source_goes_through_all_states() {
 }
 
 #[test]
-fn what_is_not_agreed_on_is_not_given() {
+fn slots_go_to_no_node_that_they_were_not_granted_to() {
     let (mut source, target) = source();
     paused(&mut source, target);
     // The epoch is unchanged: only the node to which the slots were granted gets them.
@@ -490,7 +490,7 @@ fn a_target_takes_no_slots_that_were_cancelled_or_granted_long_ago() {
 }
 
 #[test]
-fn what_came_in_vain_is_removed_before_it_could_be_seen() {
+fn keys_of_a_failed_import_are_removed_before_clients_could_see_them() {
     let (mut target, source) = target();
     let job = establish(&mut target, source);
     target.migration_word(&job, Some(SyncWord::Ack), 2);
@@ -595,7 +595,7 @@ fn keys_of_slots_that_a_former_primary_has_taken_are_removed_before_they_could_b
 }
 
 #[test]
-fn who_takes_over_from_a_target_that_has_the_slots_keeps_their_keys() {
+fn a_replica_that_takes_over_from_a_target_with_the_slots_keeps_their_keys() {
     for has_taken in [false, true] {
         let (mut replica, source) = target();
         let primary = add_primary(&mut replica);

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_changes_nothing() {
+    fn a_malformed_list_changes_nothing() {
         let mut bus = bus();
         let name = bus.nodes.my_id();
         for text in

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_file_is_read_back() {
         let text = format!(
             "{OTHER} 127.0.0.1:30004@31004,host,availability-zone=a,client-tcp-port=9,client-ipv4=1.2.3.4,tls-port=5,\
              nodename=n,shard-id={SHARD} slave,fail,nofailover {ME} 77 77 4 disconnected\n\
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused() {
+    fn a_malformed_file_is_refused() {
         let good = format!("{ME} 127.0.0.1:1@2,,shard-id={SHARD} myself,master - 0 0 9 connected");
         assert!(parsed(&good).is_ok());
         for (from, to) in [

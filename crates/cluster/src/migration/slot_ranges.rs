@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_shown_in_their_order() {
+    fn ranges_are_shown_in_their_order() {
         let ranges = SlotRanges(vec![(7, 9), (0, 0)]);
         assert_eq!(ranges.to_string(), "7-9 0-0");
         assert!(ranges.contains(8) && ranges.contains(0) && !ranges.contains(1));

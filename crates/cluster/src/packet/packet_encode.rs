@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn packets_are_decoded_as_they_were_encoded() {
         for body in bodies() {
             let bytes = encode(&header(), &body);
             assert_eq!(decode(&bytes), Ok(Packet { header: Some(header()), body: body.clone() }));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_found_at_its_beginning() {
+    fn a_bad_packet_is_found_at_its_beginning() {
         let good = encode_light(&Body::Publish { channel: vec![], message: vec![], is_sharded: false });
         for (at, byte) in [(0, b'X'), (7, 15), (12, 0)] {
             let mut bytes = good.clone();

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn it_greets_with_what_its_clients_have_in_common() {
+    fn a_link_greets_with_what_its_clients_have_in_common() {
         let credentials =
             |user: &[u8], password: &[u8]| Credentials { user: user.to_vec(), password: password.to_vec() };
         let plain = Context::default();

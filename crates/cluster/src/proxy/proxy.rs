@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_off_is_asked_anew_until_there_is_no_more_time() {
+    fn a_request_that_is_put_off_is_sent_anew_until_its_deadline() {
         const LATER: &str = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n";
         let mut world = World::new();
         world.ask(1, &[(A, "several")], Join::One, true);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_reads_is_asked_again_when_a_connection_breaks() {
+    fn a_read_is_sent_again_when_a_connection_breaks() {
         let mut world = World::new();
         world.get(1, A, "a");
         world.sent();

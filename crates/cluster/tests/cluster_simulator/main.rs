@@ -275,7 +275,7 @@ fn a_slot_moves_and_all_hear_of_it() {
 }
 
 #[test]
-fn whatever_fails_it_heals() {
+fn a_cluster_heals_after_all_failures() {
     for seed in seeds() {
         let mut world = cluster(seed, 3 + seed as usize % 3, 1 + seed as usize % 2, Flaw::None);
         world.dies_in_between = true;

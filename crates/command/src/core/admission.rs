@@ -20,8 +20,8 @@
 //! change that is more than a measurement an epoch begins. A command stores the epoch in which it was admitted. Under
 //! its locks it checks whether their shards have [seen a later one](engine::keyspace::shard::Shard::admits): then it
 //! has had no effect, and is admitted anew. A thread that has changed the word and then [passed all
-//! locks](Engine::pass_locks) knows that no command admitted before is still running: [`Settle`] does that before a
-//! command replies. See docs/design/locks.md.
+//! locks](engine::Keyspace::pass_locks) knows that no command admitted before is still running: [`Settle`] does that
+//! before a command replies. See docs/design/locks.md.
 
 use crate::core::args::Args;
 use crate::core::busy_script;

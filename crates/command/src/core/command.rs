@@ -397,7 +397,7 @@ pub struct Command {
     pub keys: &'static [KeySpec],
     /// The argument that names an element of the key's collection, the first if there are several; 0: none does.
     pub element: usize,
-    /// Arguments after the name, in the notation of [`crate::server::command::syntax`].
+    /// Arguments after the name, in the notation of `commands::server::command::syntax`.
     pub syntax: &'static str,
     /// One sentence for COMMAND DOCS.
     pub summary: &'static str,

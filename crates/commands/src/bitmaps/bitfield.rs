@@ -370,7 +370,7 @@ mod tests {
         }
 
         #[test]
-        fn what_does_not_fit_wraps_or_stays_at_the_bound(signed: bool, size in 1u32..=63, old: i64, by: i64) {
+        fn a_value_that_does_not_fit_wraps_or_stays_at_the_bound(signed: bool, size in 1u32..=63, old: i64, by: i64) {
             let field = Field { signed, bits: if signed { size + 1 } else { size }, at: 0 };
             let wanted = i128::from(field.extend(old as u64)) + i128::from(by);
             let (min, max) = field.bounds();

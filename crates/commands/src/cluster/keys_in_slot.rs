@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_flushed_is_freed_before_the_reply_or_in_the_background() {
+    fn flushed_keys_are_freed_before_the_reply_or_in_the_background() {
         let in_background = pieces("ASYNC", "no");
         assert_eq!(pieces("", "yes"), in_background);
         assert!(pieces("sync", "yes") >= in_background + 10);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_keys_in_the_slots_passes() {
+    fn commands_with_keys_in_the_slots_pass() {
         // Keys with the tag {a} are of slot 15495.
         let mut filter = MigrationFilter::new(SlotSet::of([15495..=15495]));
         let out = passes(&mut filter, false, 0, &["SET {a}1 x", "SET {b}1 x", "FLUSHALL", "DEL {a}1 {a}2"]);

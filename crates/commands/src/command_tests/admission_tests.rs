@@ -39,7 +39,7 @@ fn refused(client: &mut Client, line: &str) -> Option<Error> {
 }
 
 #[test]
-fn what_is_obeyed_needs_no_password() {
+fn a_replayed_command_needs_no_password() {
     let client = Client::new();
     let engine = client.shared_engine();
     engine.users().set_default_password(b"secret", crate::core::acl_catalog::rule_context(engine));
@@ -50,7 +50,7 @@ fn what_is_obeyed_needs_no_password() {
 }
 
 #[test]
-fn of_several_reasons_clients_are_told_the_one_that_valkey_tells_them() {
+fn a_client_denied_for_several_reasons_gets_the_one_that_valkey_gives() {
     let mut client = Client::new();
     let engine = client.shared_engine().clone();
     let saves = engine.persistence_status();
@@ -125,7 +125,7 @@ fn a_script_writes_only_where_its_client_could() {
 }
 
 #[test]
-fn what_changes_while_a_command_waits_for_its_locks_holds_for_it() {
+fn a_pause_that_begins_while_a_command_waits_for_its_locks_holds_for_it() {
     for lines in [&["SET k v"][..], &["MULTI", "SET k v", "EXEC"], &["MULTI", "SORT k STORE k", "EXEC"]] {
         let mut client = Client::new();
         let engine = client.shared_engine().clone();

@@ -14,7 +14,7 @@ fn zeros_are_no_familiar_request() {
 }
 
 #[test]
-fn what_is_familiar_is_what_a_lookup_finds() {
+fn cached_commands_are_the_ones_that_a_lookup_finds() {
     crate::install(&[]);
     let mut command_cache = CommandCache::default();
     let requests = [

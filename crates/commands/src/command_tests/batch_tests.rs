@@ -136,7 +136,7 @@ fn requests_go_in_and_replies_come_out_in_their_order() {
 }
 
 #[test]
-fn what_breaks_the_protocol_ends_the_connection_after_the_replies_before_it() {
+fn a_protocol_error_ends_the_connection_after_the_replies_before_it() {
     let mut bytes = requests(&["SET k 1"]);
     bytes.extend_from_slice(b"*1\r\n!\r\n");
     bytes.extend_from_slice(&requests(&["GET k"]));
@@ -174,7 +174,7 @@ fn a_large_argument_arrives_in_many_reads() {
 
 proptest! {
     #[test]
-    fn where_requests_are_cut_does_not_matter(
+    fn requests_get_the_same_replies_however_they_are_cut(
         lines in prop::collection::vec(prop::sample::select(vec![
             "SET key:000001 value", "GET key:000001", "GET key:000002", "INCR counter", "INCR key:000001",
             "LPUSH list a b", "LRANGE list 0 -1", "HSET hash f v", "HSET list f v", "ZADD zset 1 m", "MSET a 1 b 2",

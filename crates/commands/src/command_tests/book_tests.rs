@@ -223,7 +223,7 @@ fn the_log_gets_commands_of_the_other_protocol() {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error() {
+fn a_response_that_does_not_fit_is_an_error() {
     let mut client = Client::new();
     let too_big = err(2, "response is too big");
     for n in 0..400 {

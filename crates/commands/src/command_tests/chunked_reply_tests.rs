@@ -20,7 +20,7 @@ fn sorted(reply: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_is_taken_out_is_gone_at_once_and_replied_later() {
+fn popped_elements_are_gone_at_once_and_replied_later() {
     let all = 5000;
     for count in [4990, all, 9999] {
         for (key, pop) in [("l", "LPOP l"), ("l", "RPOP l"), ("z", "ZPOPMIN z"), ("z", "ZPOPMAX z"), ("s", "SPOP s")] {

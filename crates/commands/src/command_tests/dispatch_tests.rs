@@ -11,7 +11,7 @@ fn seen_to(client: &mut Client, lines: &[&str]) -> u64 {
 }
 
 #[test]
-fn who_reads_has_seen_the_changes_of_its_shards_and_no_others() {
+fn a_reader_has_seen_the_changes_of_its_shards_and_no_others() {
     let mut writer = Client::new();
     let _log = writer.log();
     let mut reader = writer.beside();

@@ -147,7 +147,7 @@ fn a_scan_finds_its_nodes_whatever_slots_they_have_by_then() {
 }
 
 #[test]
-fn what_is_about_all_keys_is_asked_of_all_primaries() {
+fn a_command_about_all_keys_is_sent_to_all_primaries() {
     let mut client = node();
     for (line, expected) in [
         ("DBSIZE", "7001: DBSIZE, 7000: DBSIZE; Sum".to_owned()),

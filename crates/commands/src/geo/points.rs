@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_place_is_refused() {
+    fn malformed_places_are_refused() {
         let mut client = Client::new();
         client.is("GEOADD g 200 1 x", "-ERR invalid longitude,latitude pair 200.000000,1.000000");
         client.is("GEOADD g a 1 x", "-ERR value is not a valid float").is("GEOADD g NX XX 1 1 a", "-ERR syntax error");

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sketch_is_refused() {
+    fn values_that_are_no_sketches_are_refused() {
         let mut client = Client::new();
         let refused = "-WRONGTYPE Key is not a valid HyperLogLog string value.";
         client.is("SET s abc", "+OK").is("SET n 12", "+OK").is("RPUSH l a", ":1");

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_so_goes_and_nothing_else() {
+    fn keys_with_the_prefix_go_and_no_others() {
         let mut client = filled(3000);
         client.is("SET cach v", "+OK").is("SET caches v PX 5", "+OK").select(1).is("SET cache:1 v", "+OK").select(0);
         let log = client.log();
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn it_rests_in_a_pause_and_ends_where_it_may_not_write_any_more() {
+    fn a_deletion_rests_in_a_pause_and_ends_where_it_may_not_write_any_more() {
         let mut client = filled(3000);
         let engine = client.shared_engine().clone();
         let mut running = client.begin(&["DELPREFIX", "cache:"]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_no_part_of_a_transaction_or_a_script() {
+    fn a_deletion_is_no_part_of_a_transaction_or_a_script() {
         let mut client = filled(1);
         client.is("MULTI", "+OK").is("DELPREFIX c", "-ERR Command 'delprefix' not allowed inside a transaction");
         client.is("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn who_deletes_needs_the_right_to_write_all_that_begin_so() {
+    fn a_user_needs_the_right_to_write_every_key_that_could_match() {
         let mut client = filled(1);
         let denied = "-NOPERM No permissions to access a key";
         for (rules, line, reply) in [

@@ -97,7 +97,7 @@ mod tests {
     use engine::time::UnixUs;
 
     #[test]
-    fn what_was_put_in_beside_is_there_at_once_and_what_was_there_is_gone() {
+    fn keys_loaded_beside_are_there_at_once_and_earlier_keys_are_gone() {
         let mut client = Client::new();
         client.is("SET old 1", "+OK").is("SET both 1 EX 100", "+OK").select(5).is("SET fifth 1", "+OK").select(0);
         let engine = client.engine();

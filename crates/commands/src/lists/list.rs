@@ -406,7 +406,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn who_watches_a_list_does_not_mind_that_nothing_was_trimmed() {
+    fn a_transaction_that_watches_a_list_runs_when_nothing_was_trimmed() {
         let mut client = Client::with_events();
         client.is("RPUSH l a b", ":2").is("WATCH l", "+OK");
         client.events();

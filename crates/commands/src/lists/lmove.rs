@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_wait_is_logged_as_what_it_did() {
+    fn a_blocking_move_that_need_not_wait_is_logged_as_a_plain_one() {
         let mut client = Client::new();
         let log = client.log();
         client.is("RPUSH a 1 2", ":2").is("BLMOVE a b left RIGHT 0", "1").is("BRPOPLPUSH a b 0", "2");

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_moved_stays() {
+    fn elements_that_cannot_be_moved_stay() {
         let mut client = Client::new();
         client.is("RPUSH a 1 2", ":2").is("SET s v", "+OK");
         for (command, reply) in [

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_wait_is_logged_as_what_it_did() {
+    fn a_blocking_pop_that_need_not_wait_is_logged_as_a_plain_one() {
         let mut client = Client::new();
         let log = client.log();
         client.is("RPUSH b 1 2 3 4", ":4").is("BLPOP a b 0", "[b 1]").is("BRPOP b a 0", "[b 4]");

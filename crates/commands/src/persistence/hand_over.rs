@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_over_where_a_replica_does_not_know_the_order() {
+    fn no_replica_takes_over_where_one_does_not_know_the_order() {
         for version in [None, Some([8, 1, 1])] {
             let replicas = [replica(Some("a"), Some(FIRST), 10), replica(Some("b"), version, 10)];
             assert!(successor(&replicas, Some(10)).is_err_and(|why| why.contains("legacy")));

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_run_now_is_left_for_later() {
+    fn commands_that_cannot_run_now_are_left_for_later() {
         let mut client = Client::new();
         let mut applier = applier(&mut client);
         let now = client.now();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_failovers_are_refused() {
         let mut client = Client::new();
         client.is("FAILOVER", "-ERR FAILOVER requires connected replicas.");
         client.is("FAILOVER ABORT", "-ERR No failover in progress.");

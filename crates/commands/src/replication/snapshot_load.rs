@@ -47,7 +47,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn what_there_is_stays_until_a_snapshot_is_one() {
+    fn keys_stay_until_a_snapshot_proves_to_be_one() {
         let mut client = Client::new();
         client.is("SET k v", "+OK");
         assert!(load_snapshot(client.engine(), &mut &b"REDIS0x11"[..], 9).is_err());

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_named_with_its_subcommand_and_must_not_look_at_keys() {
+    fn a_stray_command_is_named_with_its_subcommand_and_must_not_look_at_keys() {
         crate::install(&[]);
         for (line, name, is_refused) in [
             ("get k", "get", true),

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_leaves_the_log_too_whatever_a_script_says_of_its_own_work() {
+    fn removal_of_an_expired_key_is_logged_whatever_a_script_says_of_its_own_work() {
         for (flags, own) in [("NONE", false), ("SLAVE", false), ("REPLICA", false), ("AOF", true), ("ALL", true)] {
             let mut client = Client::new();
             client.is("SET k v PX 10", "+OK").later(20);

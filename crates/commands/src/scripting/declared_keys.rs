@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_may_touch_others() {
+    fn a_script_that_is_not_plain_may_touch_other_keys() {
         for text in [
             "redis.call('set', ARGV[1], 1)",
             "redis.call('set', 'k', 1)",

@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_taken_and_given_back_is_counted() {
+    fn memory_taken_and_given_back_is_counted() {
         let lua = Lua::new();
         let memory = LuaMemory::of(&lua).expect("a memory");
         lua.gc_collect().expect("a collection");
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_is_refused() {
+    fn memory_that_cannot_be_had_is_refused() {
         assert!(room_for(UNASKED).is_ok() && room_for(1 << 20).is_ok());
         assert!(room_for(usize::MAX).is_err() && room_for(1 << 60).is_err());
         assert!(take_refused() && !take_refused());

@@ -138,7 +138,7 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
-    fn none_can_be_loaded() {
+    fn no_module_can_be_loaded() {
         Client::new().is("MODULE LIST", "[[name lua ver :1 path lua args []]]").is("MODULE LOAD /x", "-ERR MODULE command not allowed. If the enable-module-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.");
         Client::new().is("MODULE LOAD", "-ERR wrong number of arguments for 'module|load' command");
     }

@@ -48,7 +48,7 @@ mod tests {
     use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
-    fn who_is_alone_waits_for_nobody() {
+    fn a_lone_worker_waits_for_no_other() {
         let engine = Engine::new(&Options::default(), Arc::new(NullHost));
         assert!(Others::ask(&engine).are_done(&engine) && Others::none().are_done(&engine));
         let others = Others { left: Arc::new(AtomicUsize::new(1)), until: Nanos(u64::MAX) };

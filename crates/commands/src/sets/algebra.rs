@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn wrong_types_and_options_are_refused() {
         let mut client = Client::new();
         client.is("SADD s a b c", ":3").is("SET str x", "+OK");
         for command in

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn wrong_types_and_counts_are_refused() {
         let mut client = Client::new();
         client.is("SADD s a b", ":2").is("SET str x", "+OK");
         let positive = "-ERR value is out of range, must be positive";

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pending_but_deleted_is_logged_as_it_goes() {
+    fn pending_entries_that_were_deleted_are_logged_as_they_go() {
         let mut client = Client::new();
         let log = client.log();
         client.is("XADD s 1-1 a 1", "1-1").is("XADD s 1-2 a 2", "1-2").is("XGROUP CREATE s g 0", "+OK");

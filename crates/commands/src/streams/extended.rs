@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_claimed_at_once() {
+    fn entries_given_back_are_claimed_at_once() {
         let mut client = with_two_groups();
         client.is("XNACK s g FAIL IDS 2 1-1 9-9", ":1").is("XPENDING s g - + 1", "[[1-1  :-1 :1]]");
         client.is("XNACK s g SILENT IDS 1 1-2", ":1").is("XNACK s g FATAL IDS 1 1-3 RETRYCOUNT 7", ":1");

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_and_changes_nothing() {
+    fn malformed_options_are_refused_and_change_nothing() {
         let mut client = Client::new();
         client.is("SET k 10 EX 100", "+OK").is("ZADD z 1 m", ":1").is("SET s x", "+OK");
         let syntax = "-ERR syntax error";

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_in_a_transaction_aborts_it() {
+    fn commands_not_allowed_in_a_transaction_abort_it() {
         for line in ["MULTI", "WATCH a", "NOPE", "SHUTDOWN NOSAVE", "CLIENT REPLY OFF"] {
             let mut client = Client::new();
             client.is("MULTI", "+OK");
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_of_a_transaction_writes_is_at_its_place_in_the_log() {
+    fn writes_of_a_transactions_script_are_at_their_place_in_the_log() {
         let mut client = Client::new();
         let log = client.log();
         client.is("MULTI", "+OK").is("SET a 1", "+QUEUED");

@@ -44,12 +44,12 @@ fn manual_page() -> String {
     let mut page = String::from(
         ".TH CINNABAR.CONF 5 \"\" Cinnabar \"File formats\"\n.SH NAME\ncinnabar.conf \\- configuration of \
          cinnabar\\-server\n.SH DESCRIPTION\nA line has the name of a directive and its values; a line that begins \
-         with # is a comment. What is not set has its\ndefault. On the command line a directive is an option, as \
-         in\n.BR \"cinnabar\\-server /etc/cinnabar/cinnabar.conf \\-\\-port 7000\" ,\nand counts more than in the \
-         file. CONFIG GET shows directives, CONFIG SET changes those that are not marked as\n.IR \"at the start \
-         only\" ,\nand CONFIG REWRITE writes to the file what was changed.\n.P\nSizes are numbers of bytes or have a \
-         unit: 1k is 1000, 1kb is 1024 bytes, and so on with m and g. A text with blanks\nstands in quotes. The \
-         line\n.B include\n.I file\nreads another file at that place.\n",
+         with # is a comment. A directive that is not set has its\ndefault. On the command line a directive is an \
+         option, as in\n.BR \"cinnabar\\-server /etc/cinnabar/cinnabar.conf \\-\\-port 7000\" ,\nand counts more \
+         than in the file. CONFIG GET shows directives, CONFIG SET changes those that are not marked as\n.IR \"at \
+         the start only\" ,\nand CONFIG REWRITE writes to the file what was changed.\n.P\nSizes are numbers of bytes \
+         or have a unit: 1k is 1000, 1kb is 1024 bytes, and so on with m and g. A text with blanks\nstands in quotes. \
+         The line\n.B include\n.I file\nreads another file at that place.\n",
     );
     for (title, entries) in AREAS {
         let mut shown = entries.iter().filter(|entry| entry.unsupported.is_none() && !entry.hidden).peekable();

@@ -173,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replied_stays() {
+    fn an_acknowledged_write_stays() {
         assert!(!explained(&[set(0, 1), call(Step::Get(KEY), 2, 3, "$-1\r\n")]));
     }
 
     #[test]
-    fn nobody_may_see_the_past_after_somebody_saw_the_future() {
+    fn no_client_may_see_the_past_after_another_saw_the_future() {
         let calls = [set(0, 9), call(Step::Get(KEY), 1, 2, "$1\r\n5\r\n"), call(Step::Get(KEY), 3, 4, "$-1\r\n")];
         assert!(!explained(&calls));
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_reply_may_have_happened() {
+    fn a_write_without_a_reply_may_have_happened() {
         for seen in ["$-1\r\n", "$1\r\n5\r\n"] {
             let pending = Call { replied: None, ..set(0, 1) };
             assert!(explained(&[pending, call(Step::Get(KEY), 2, 3, seen)]), "{seen}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_expires_is_there_until_then() {
+    fn a_key_that_expires_is_there_until_then() {
         let set = || call(Step::Set(KEY, 5, Some(10)), 0, 1, "+OK\r\n");
         assert!(explained(&[set(), call(Step::Get(KEY), 9, 10, "$1\r\n5\r\n")]));
         assert!(!explained(&[set(), call(Step::Get(KEY), 9, 10, "$-1\r\n")]));

@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_covers_a_beginning_matches_all_that_begin_so(
+        fn a_pattern_that_covers_a_beginning_matches_all_names_with_it(
             pattern in "[ab*?]{0,4}", beginning in "[ab*]{0,3}", rest in "[ab*]{0,3}",
         ) {
             let (pattern, name) = (Pattern::new(pattern.as_bytes()), format!("{beginning}{rest}"));

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_beyond_is_paid_off_lot_by_lot() {
+    fn overuse_is_paid_off_lot_by_lot() {
         let (usage, quota, mut credit) = (QuotaUsage::default(), quota(None, Some(1000)), Credit::default());
         assert_eq!(usage.grant(&quota, &mut credit, SteadyUs(0)), Ok(u64::MAX));
         credit.bytes -= 35;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_at_the_end_is_owed_by_all() {
+    fn a_debt_at_the_end_is_owed_by_all() {
         let (usage, quota) = (QuotaUsage::default(), quota(None, Some(1000)));
         let (mut one, mut other) = (Credit::default(), Credit::default());
         assert_eq!(usage.grant(&quota, &mut one, SteadyUs(0)), Ok(u64::MAX));

@@ -355,7 +355,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn who_is_described_is_who_the_description_makes(
+        fn a_described_user_is_the_one_that_its_description_makes(
             rules in prop::collection::vec(
                 prop_oneof![
                     "[-+]@?(all|read|write|admin|get|set|config|config\\|get|config\\|set|select\\|[ab0])",

@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn who_left_is_told_nothing_even_of_messages_on_their_way() {
+    fn a_client_that_unsubscribed_gets_no_message_even_of_messages_on_their_way() {
         let pubsub = PubSub::new(2);
         pubsub.subscribe(1, 5, ChannelKind::Channel, &name("a"));
         pubsub.subscribe(1, 6, ChannelKind::Channel, &name("a"));

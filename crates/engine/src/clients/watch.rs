@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stale_counts_as_missing() {
+    fn a_stale_key_counts_as_missing() {
         for (stale, before, after, raised) in [
             (true, Stale, Missing, false),
             (true, Stale, Stale, false),

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_it_listens() {
+    fn sentinel_listens_at_its_own_port() {
         let mut server = Config::default();
         server.replace(Directive::SENTINEL_PORT, DirectiveValue::Integer(26379));
         server.replace(Directive::MAXMEMORY, DirectiveValue::Integer(100));
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_one_follows() {
+    fn a_running_sentinel_keeps_its_ports_and_follows_other_directives() {
         let mut server = Config::default();
         server.replace(Directive::SENTINEL_PORT, DirectiveValue::Integer(26379));
         let sentinel = server.of_sentinel_within();

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_thread_of_the_log_frees_makes_room_at_once() {
+    fn memory_that_a_thread_of_the_log_frees_makes_room_at_once() {
         let (engine, host) = engine_with(1_000_000);
         engine.limit_memory(1_200_000);
         engine.measure_memory();

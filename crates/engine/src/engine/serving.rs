@@ -577,7 +577,7 @@ mod interleavings {
     }
 
     #[test]
-    fn nobody_is_served_in_a_pause_and_all_are_after_it() {
+    fn no_client_is_served_in_a_pause_and_all_are_after_it() {
         shuttle::check_random(paused, 10_000);
         shuttle::check_pct(paused, 10_000, 4);
     }

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_waits_for_no_lock() {
+    fn a_refused_snapshot_waits_for_no_lock() {
         let engine = engine();
         let kept = Arc::default();
         let open: Vec<_> = (0..TRANSFERS_MAX).map(|n| begin(&engine, &SlotSet::of([0..=n as u16]), &kept)).collect();

@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_to_go_before_a_pause_stays_after_its_barrier() {
+    fn keys_due_for_eviction_before_a_pause_stay_after_its_barrier() {
         let engine = crate::Engine::new(
             &crate::Options { shards: 4, ..Default::default() },
             std::sync::Arc::new(crate::NullHost),

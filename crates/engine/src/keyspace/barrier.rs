@@ -187,7 +187,7 @@ mod interleavings {
     }
 
     #[test]
-    fn whoever_does_not_compare_epochs_is_found() {
+    fn a_command_that_does_not_compare_epochs_is_found() {
         for way in 0..COMMANDS.len() {
             // At random it seldom waits just there for as long as the barrier takes.
             let explored = std::panic::catch_unwind(|| shuttle::check_pct(move || paused(Some(way)), 10_000, 3));

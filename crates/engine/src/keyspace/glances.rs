@@ -95,7 +95,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn what_is_held_is_told_of_as_it_was() {
+    fn a_held_shard_is_reported_as_it_was() {
         let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
         let put = |names: std::ops::Range<u32>| {
             for name in names {

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_waits_longer_for_several_locks_but_not_for_one() {
+    fn lock_timeouts_grow_after_failures_of_several_locks_but_not_of_one() {
         let (engine, host, hashes) = engine();
         let _held = engine.locks().one(hashes[0].shard());
         let looks = |count: usize, patience| {

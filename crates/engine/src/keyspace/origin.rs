@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_over_is_a_matter_of_who_asks() {
+    fn the_asker_decides_whether_a_key_has_expired() {
         for (asker, expected) in [
             (Asker::Client, UnixMs(7)),
             (Asker::Script, UnixMs(7)),

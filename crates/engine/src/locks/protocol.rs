@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_may_give_up() {
+    fn a_waiting_thread_may_give_up() {
         let set = LockSet::<_>::new(0..4);
         let held = set.several(&mut smallvec![1, 2]);
         assert!(set.one_unless(1, || true).is_none() && set.several_unless(&mut smallvec![0, 1], || || true).is_none());
@@ -525,7 +525,7 @@ mod interleavings {
     }
 
     #[test]
-    fn who_is_certain_of_its_locks_needs_no_right_to_more() {
+    fn a_thread_that_is_certain_of_its_locks_needs_no_right_to_more() {
         shuttle::check_random(confined, 20_000);
         shuttle::check_pct(confined, 20_000, 4);
     }
@@ -571,7 +571,7 @@ mod interleavings {
     }
 
     #[test]
-    fn who_gives_up_gets_through_in_the_end() {
+    fn a_thread_that_gives_up_gets_through_in_the_end() {
         shuttle::check_random(impatient, 20_000);
         shuttle::check_pct(impatient, 20_000, 4);
     }

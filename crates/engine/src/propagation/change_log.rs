@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_keep_up_is_dropped_if_he_said_so() {
+    fn a_reader_that_does_not_keep_up_is_dropped_if_it_allowed_that() {
         let log = Arc::new(ChangeLog::default());
         let (mut patient, mut hasty) = (log.open(Overflow::Keep), log.open(Overflow::Drop(3 * TEXT as u64)));
         let record = vec![b'x'; 1000];
@@ -435,7 +435,7 @@ mod interleavings {
     }
 
     #[test]
-    fn what_is_read_is_whole_and_in_order() {
+    fn records_are_read_whole_and_in_order() {
         shuttle::check_random(|| model(faithful), 10_000);
         shuttle::check_pct(|| model(faithful), 10_000, 4);
     }

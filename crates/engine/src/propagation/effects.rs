@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_freed_before_the_reply_is_a_matter_of_why_it_goes() {
+    fn values_are_freed_before_the_reply_depending_on_why_they_go() {
         for (outlived_is_lazy, else_is_lazy) in [(true, true), (true, false), (false, true), (false, false)] {
             let mut effects = Effects::default();
             effects.discard(large());

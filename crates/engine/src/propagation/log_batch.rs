@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_is_for_replicas_at_its_place() {
+    fn records_that_change_nothing_are_for_replicas_at_their_place() {
         let log = Arc::new(ChangeLog::default());
         let mut reader = log.open(Overflow::Keep);
         let (mut inner, mut outer) = (LogBatch::default(), LogBatch::default());

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_rare_does_not_drive_out_what_is_heavy() {
+    fn rare_names_do_not_drive_out_heavy_ones() {
         let mut hitters = HeavyHitters::new(10);
         for n in 0..100_000_u32 {
             hitters.add(&n.to_be_bytes(), 1);

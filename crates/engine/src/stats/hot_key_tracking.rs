@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_workers_have_found_is_told_together() {
+    fn keys_that_workers_have_found_are_reported_together() {
         let hot = HotKeys::new(2);
         assert!(hot.report(SteadyMs(1), cpu(0)).is_none() && !hot.stop(SteadyMs(1), cpu(0)));
         assert!(hot.begin(SETTINGS, UnixMs(1000), SteadyMs(1000), cpu(10)) && hot.is_on());
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_over_is_counted_and_not_looked_at() {
+    fn commands_passed_over_are_counted_and_not_looked_at() {
         let hot = HotKeys::new(1);
         assert!(!hot.passes_over(0, 1, 1), "there is no session");
         for sample in [1, 10, 100] {

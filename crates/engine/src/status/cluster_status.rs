@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_its_own_and_stays_is_served_without_a_further_look() {
+    fn slots_that_a_node_owns_and_keeps_are_served_without_a_further_look() {
         let plain = status(|_| {});
         assert!(plain.serves(6) && !plain.serves(7) && !plain.serves(8) && plain.serves_reads(6));
         let open = status(|map| {

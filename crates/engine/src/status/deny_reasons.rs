@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_commands_are_admitted_by_begins_an_epoch_and_what_is_measured_does_not() {
+    fn reasons_that_deny_commands_begin_an_epoch_and_measured_ones_do_not() {
         let mut word = DenyReasons::default();
         let mut set = |among: u64, reasons: u64| {
             let old = word;

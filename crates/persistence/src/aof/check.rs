@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_late_is_found() {
+    fn a_remark_later_than_the_limit_is_found() {
         let text = format!("#TS:10\r\n{SET}#TS:20\r\n{MULTI}{SET}{EXEC}");
         let late = |until| run(text.as_bytes(), Some(until)).0.late;
         assert_eq!((late(5), late(10), late(19), late(20)), (Some(0), Some(35), Some(35), None));

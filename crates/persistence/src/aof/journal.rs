@@ -586,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_sync_may_have_lost_is_written_again() {
+    fn records_that_a_failed_sync_may_have_lost_are_written_again() {
         let disk = Disk::default();
         let journal = journal(&disk, Policy::Always);
         add(&journal, 0, "first");
@@ -639,7 +639,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_after_a_change_of_policy_is_nothing_older() {
+    fn a_cut_after_a_change_of_policy_removes_no_older_records() {
         let disk = Disk::default();
         let journal = journal(&disk, Policy::Always);
         add(&journal, 0, "first");
@@ -656,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_new_base_has_need_not_be_written_any_more() {
+    fn records_in_a_new_base_need_not_be_written_any_more() {
         for policy in [Policy::Always, Policy::EverySecond] {
             let disk = Disk::default();
             let journal = journal(&disk, policy);

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_again() {
+    fn a_written_manifest_is_read_back() {
         let mut manifest = Manifest::default();
         for (file, rdb) in [(&b"a.aof"[..], true), (b" file seq \n.aof ", false)] {
             manifest.replace_base(file, rdb);

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_the_file_is_waited_for_by_nobody() {
+    fn no_client_waits_for_records_that_are_not_for_the_file() {
         for policy in [Policy::Always, Policy::EverySecond, Policy::No] {
             let (disk, log) = (Disk::default(), Arc::<ChangeLog>::default());
             let aof = Aof::new(Arc::clone(&log), Arc::new(disk.clone()), b"dir", b"file");

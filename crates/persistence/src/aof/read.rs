@@ -220,7 +220,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(commands in prop::collection::vec(
+        fn written_commands_are_read(commands in prop::collection::vec(
             prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 1..4), 0..5), cut in 0usize..40) {
             let mut bytes = Vec::new();
             let mut ends = vec![0];

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_until_something_else_is() {
+    fn a_written_value_is_read_until_another_is_written() {
         assert!(has_order(&[write(1, 0, Some(5)), read(1, 6, 7), write(2, 8, None), read(1, 9, 10), read(2, 11, 12)]));
         assert!(!has_order(&[write(1, 0, Some(5)), read(0, 6, 7)]), "it is lost");
         assert!(!has_order(&[write(1, 0, Some(5)), write(2, 6, None), read(2, 7, 8), read(1, 9, 10)]), "it comes back");

@@ -51,7 +51,7 @@ fn is_sound(world: &World) -> bool {
 }
 
 #[test]
-fn what_clients_saw_has_an_order_whatever_fails() {
+fn replies_to_clients_have_an_order_whatever_fails() {
     let mut answered = 0;
     for seed in seeds(40) {
         let (is_sound, replies) = run(seed, Planted::Nothing);

@@ -212,7 +212,7 @@ fn a_primary_that_is_cut_off_becomes_a_replica() {
 }
 
 #[test]
-fn whatever_fails_it_heals() {
+fn a_group_heals_after_all_failures() {
     for seed in seeds() {
         let sentinels = 3 + (seed % 3) as usize;
         let mut world = World::new(seed, sentinels, 3);

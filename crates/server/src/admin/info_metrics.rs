@@ -89,7 +89,7 @@ impl<'t> Info<'t> {
         labels.push(("redis_mode", mode));
         labels.extend(others.map(|field| (field, self.text(field))));
         labels.extend(newer.map(|field| (field, self.text(field))).into_iter().filter(|(_, value)| !value.is_empty()));
-        let mut family = Family::new("redis_instance_info", Kind::Gauge, "What the server is.");
+        let mut family = Family::new("redis_instance_info", Kind::Gauge, "Version and kind of the server.");
         family.add(labels, 1.0);
         families.push(family);
         let mut family = Family::new("cinnabar_build_info", Kind::Gauge, "Which Cinnabar this is.");
@@ -141,7 +141,7 @@ impl<'t> Info<'t> {
             family.add(labels(), self.number(field).unwrap_or(0.0));
             families.push(family);
         }
-        let mut family = Family::new("redis_slave_info", Kind::Gauge, "Whom the replica follows.");
+        let mut family = Family::new("redis_slave_info", Kind::Gauge, "Primary that the replica follows.");
         let mut labels = labels();
         labels.push(("read_only", self.text("slave_read_only")));
         family.add(labels, 1.0);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_offered_exists() {
+    fn offered_commands_exist() {
         commands::install(&[]);
         for name in OFFERED {
             let (name, sub) = name.split_once('|').unwrap_or((name, ""));

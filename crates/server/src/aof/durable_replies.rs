@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_replicas_waits_for_a_while() {
+    fn a_reply_waits_for_replicas_for_a_while() {
         let mut waiting = DurableReplies::default();
         for since in [100, 200] {
             let mut held = HeldReplies::new(b"+A+B".to_vec(), since, 0);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_waited_for_too_long_passes_nothing_that_the_disk_lacks() {
+    fn an_overdue_reply_passes_nothing_that_the_disk_lacks() {
         let mut waiting = DurableReplies::default();
         let need = AckNeed { replicas: 1, durable: false };
         let queue = [

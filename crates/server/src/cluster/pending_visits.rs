@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_late_hears_of_a_file_that_could_not_be_written() {
+    fn a_late_visit_gets_the_error_of_a_file_that_could_not_be_written() {
         let visits = PendingVisits::default();
         let unsaved = |visit| visits.when_done(visit, nothing()).and_then(|(_, unsaved)| unsaved);
         visits.end(2, Some(Err("full".to_owned())));

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_has_replied_counts_until_its_end() {
+    fn replied_bytes_of_a_chunked_command_count_until_its_end() {
         let mut chunked = Chunked::default();
         chunked.go_on(command(7));
         assert_eq!(chunked.replied(), 7);

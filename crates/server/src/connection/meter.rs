@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_anew_or_as_another_leaves_no_debt_behind() {
+    fn a_client_that_connects_anew_or_as_another_user_leaves_no_debt_behind() {
         let info = Arc::new(ClientInfo::new(1, "", "", 0, 0, UnixMs(0)));
         let (one, other, now) = (user(&["quota:bytes=1000"]), user(&["quota:bytes=1000"]), SteadyUs(1_000_000));
         let left = |user: &User| user.usage().left(user.quota(), now).bytes;

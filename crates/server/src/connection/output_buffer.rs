@@ -223,7 +223,7 @@ mod tests {
     use std::io::Read;
 
     #[test]
-    fn what_the_socket_does_not_take_goes_later_in_the_same_order() {
+    fn bytes_that_the_socket_does_not_take_go_later_in_the_same_order() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut stream = SocketStream::Unix(ours);
         let mut output = OutputBuffer::default();

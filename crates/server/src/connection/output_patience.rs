@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn it_falls_slowly() {
+    fn patience_falls_slowly() {
         let mut patience = OutputPatience { millis: 800 };
         patience.update(0, 0);
         assert_eq!(patience.millis, 750);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_when_all_has_been_sent() {
+    fn a_connection_ends_when_all_has_been_sent() {
         let (mut connection, mut theirs) = connection();
         connection.output.push(b"+OK\r\n");
         connection.close();

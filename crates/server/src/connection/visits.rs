@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_in_the_queue_once() {
+    fn a_connection_stands_in_the_queue_once() {
         let mut visits = Visits::default();
         assert!(visits.enqueue() && !visits.enqueue() && visits.is_enqueued());
         visits.set_enough();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_visits_take_is_counted_from_one_question_to_the_next() {
+    fn time_of_visits_is_counted_from_one_question_to_the_next() {
         let mut visits = Visits::default();
         visits.begin();
         visits.count_commands(700);

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_not_sent() {
+    fn replies_taken_back_are_not_sent() {
         let mut replies = ReplyBuffer::default();
         reply(&mut replies, 7, "+A");
         reply(&mut replies, 3, "+B");

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_copied_from_the_arena_and_stays_in_a_buffer_of_its_own() {
+    fn unparsed_bytes_are_copied_from_the_arena_and_stay_in_a_buffer_of_their_own() {
         let shared = TickInput::new(7, InputBytes::Arena(0..4));
         assert_eq!(shared.keep(b"abcd", 2..4), Some(&b"cd"[..]));
         assert!(shared.take_kept().is_none() && shared.into_kept().is_none());

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_becomes_local_by_a_header_or_has_an_address_of_two_words() {
+    fn no_client_becomes_local_by_a_header_or_has_an_address_of_two_words() {
         let tcp = |source: &str| Endpoints::Tcp {
             source: source.parse().unwrap(),
             destination: "5.6.7.8:1".parse().unwrap(),

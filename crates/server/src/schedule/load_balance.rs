@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_who_has_time_or_is_alone_or_as_busy_as_the_others() {
+    fn a_worker_that_has_time_or_is_alone_or_as_busy_as_the_others_gives_nothing() {
         for windows in [[&[700, 0][..]; 3], [&[1000][..]; 3], [&[1000, 1000, 990][..]; 3], [&[900, 601][..]; 3]] {
             assert!(steps(0, &windows).iter().all(|step| *step == BalanceStep::Rest), "{windows:?}");
         }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn where_several_give_one_goes_before_the_others() {
+    fn one_of_several_givers_goes_before_the_others() {
         let connections: Vec<_> = (0..4).map(|token| candidate(token, 250)).collect();
         let first_at = |turn: u64| {
             let given = |own| {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_turn_the_difference_round_stays() {
+    fn connections_that_would_turn_the_difference_round_stay() {
         assert_eq!(given(&[1000, 0], &[candidate(1, 1000)]), []);
         assert_eq!(given(&[1000, 0], &[candidate(1, 900), candidate(2, 100)]), [(2, 1)]);
         assert_eq!(given(&[1000, 0], &[candidate(1, 600), candidate(2, 400)]), [(2, 1)]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn those_stay_that_may_not_move_or_have_just_come_or_take_nothing() {
+    fn connections_that_may_not_move_or_have_just_come_or_take_nothing_stay() {
         let held = MoveCandidate { is_movable: false, ..candidate(1, 200) };
         let new = MoveCandidate { moved_at: Some(Nanos(9 * STAY + 1)), ..candidate(2, 200) };
         let old = MoveCandidate { moved_at: Some(Nanos(9 * STAY)), ..candidate(3, 200) };

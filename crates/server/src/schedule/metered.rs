@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_go_on_at_their_times_and_in_their_order() {
+    fn connections_resume_at_their_times_and_in_their_order() {
         let mut metered = Metered::default();
         assert_eq!((metered.next(), metered.take_due(SteadyUs(i64::MAX))), (None, None));
         for (token, until) in [(7, 2500), (3, 1000), (9, 2500), (1, 2500), (3, 900)] {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_got_ready_in_a_tick_are_not_lost() {
+    fn connections_that_got_ready_in_a_tick_are_not_lost() {
         let mut queue = RunQueue::default();
         queue.add(1, false);
         let served = queue.begin_tick(|_| false);

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn this_program_has_some() {
+    fn code_of_this_program_is_found() {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let here = code as fn() as usize;
         assert!(maps.lines().filter_map(code_range).any(|(start, end)| (start..end).contains(&here)));

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_another_primary_end_once() {
+    fn lines_of_another_primary_end_once() {
         let (old, new, closed) =
             (Arc::new(Counted::default()), Arc::new(Counted::default()), Arc::new(Counted::default()));
         let lines = LinkLines::default();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_need_not_be_said_twice_lies_there_once() {
+    fn messages_that_need_not_be_sent_twice_lie_there_once() {
         let poll = Poll::new().unwrap();
         let (mailbox, inbox) = Mailbox::new(&poll).unwrap();
         for _ in 0..2 {

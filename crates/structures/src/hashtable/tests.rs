@@ -436,7 +436,7 @@ fn a_stopped_resize_stays_where_it_is_and_goes_on_later() {
 }
 
 #[test]
-fn what_one_bucket_becomes_many_of_is_all_there() {
+fn keys_are_all_there_when_one_bucket_becomes_many() {
     let mut subject = Subject::filled(0..20);
     while subject.step(10) {}
     subject.table.set_resizing(false);

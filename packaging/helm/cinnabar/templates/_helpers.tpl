@@ -19,7 +19,7 @@ app.kubernetes.io/component: server
 {{- else }}{{ mul .Values.cluster.primaries (add 1 .Values.cluster.replicasPerPrimary) }}
 {{- end }}
 {{- end }}
-{{/* What the scripts read. */}}
+{{/* Environment that the scripts read. */}}
 {{- define "cinnabar.environment" -}}
 - {name: MODE, value: {{ .Values.mode | quote }}}
 - {name: SET, value: {{ include "cinnabar.name" . | quote }}}

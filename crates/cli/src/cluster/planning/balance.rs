@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_near_enough_stays() {
+    fn slots_stay_where_shares_are_near_enough() {
         let shares = [share(&[0..=5460], 1.0), share(&[5461..=10922], 1.0), share(&[10923..=16383], 1.0)];
         assert_eq!(balances(&shares, 2.0), None);
         let uneven = [share(&[0..=8291], 1.0), share(&[8292..=16383], 1.0)];
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_leaves_goes_to_those_that_get() {
+    fn slots_left_by_rounding_go_to_nodes_that_receive() {
         let shares = [share(&[0..=16383], 1.0), share(&[], 1.0), share(&[], 1.0)];
         assert_eq!(balances(&shares, 2.0), Some(vec![10923, -5462, -5461]));
     }

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_refused() {
+    fn malformed_lines_are_refused() {
         for line in ["", "07c3", "07c3 nowhere master - 0 0 4 connected", "07c3 a:99999@1 master - 0 0 4 connected"] {
             assert_eq!(NodeLine::parse(line), None, "{line}");
         }

@@ -112,7 +112,7 @@ mod tests {
     use crate::bus::{Effect, OrderError};
 
     #[test]
-    fn who_is_met_is_in_a_handshake() {
+    fn a_node_that_is_met_is_in_a_handshake() {
         let mut bus = bus();
         assert_eq!(bus.meet(b"somewhere", 1, 2, "me", 1), Err(OrderError::InvalidAddress(b"somewhere".to_vec(), 1)));
         bus.meet(b"10.0.0.1", 6379, 16379, "me", 1).expect("an address");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_stays_so_for_a_while() {
+    fn a_forgotten_node_stays_so_for_a_while() {
         let mut bus = bus();
         let other = add_primary(&mut bus);
         assert_eq!(bus.forget(&bus.nodes().my_id().0.clone(), "me", 1), Err(OrderError::CannotForgetMyself));

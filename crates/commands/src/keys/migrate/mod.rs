@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_other_server_can_be_reached_keys_stay() {
+    fn keys_stay_where_no_other_server_can_be_reached() {
         let mut client = Client::new();
         client.is("SET k v", "+OK");
         let error = "-IOERR error or timeout connecting to the client";

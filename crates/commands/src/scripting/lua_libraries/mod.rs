@@ -98,7 +98,7 @@ mod tests {
 
     /// As lua-cjson has it: a text that C reads as a number and JSON does not is one where that is allowed.
     #[test]
-    fn what_is_wrong_with_a_number_is_told() {
+    fn errors_say_what_is_wrong_with_a_number() {
         for (text, are_allowed, not_allowed) in [
             ("+", "invalid number at character 1", "invalid token at character 1"),
             ("+1", "1", "invalid token at character 1"),
@@ -139,13 +139,13 @@ mod tests {
         }
 
         #[test]
-        fn what_is_encoded_comes_back(value in value()) {
+        fn encoded_values_come_back(value in value()) {
             comes_back("cjson.encode", "cjson.decode", &format!("{{{value}}}"));
             comes_back("cmsgpack.pack", "cmsgpack.unpack", &value);
         }
 
         #[test]
-        fn what_is_packed_comes_back(a in any::<i32>(), b in any::<u16>(), c in any::<f64>(), text in "[a-z]{0,9}") {
+        fn packed_values_come_back(a in any::<i32>(), b in any::<u16>(), c in any::<f64>(), text in "[a-z]{0,9}") {
             let lua = libraries();
             let format = ">!8iHdsc3";
             let pack: Function = lua.load("return struct.pack").eval().expect("a function");

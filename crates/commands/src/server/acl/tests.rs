@@ -82,7 +82,7 @@ fn a_rule_that_is_wrong_changes_nothing() {
 }
 
 #[test]
-fn what_a_user_may_not_do_has_no_effect() {
+fn denied_commands_have_no_effect() {
     let no_key = "-NOPERM No permissions to access a key";
     let mut client = with_rules("+get +set +mget +eval +multi +exec +sort ~a* %R~r %W~w");
     client.is("SET a1 1", "+OK").is("GET a1", "1").is("SET b 1", no_key).is("MGET a1 b", no_key);
@@ -102,7 +102,7 @@ fn what_a_user_may_not_do_has_no_effect() {
 }
 
 #[test]
-fn what_is_taken_from_a_user_counts_at_once() {
+fn rights_taken_from_a_user_are_gone_at_once() {
     let mut client = with_rules("+@all ~* -acl|whoami");
     client.is("SET k 1", "+OK").is("MULTI", "+OK").is("SET k 2", "+QUEUED").is("GET k", "+QUEUED");
     let engine = client.shared_engine().clone();
@@ -217,7 +217,7 @@ fn two_hello(client: &mut Client) -> String {
 }
 
 #[test]
-fn who_has_not_logged_in_counts_with_its_first_command() {
+fn a_client_that_has_not_logged_in_counts_with_its_first_command() {
     let mut admin = Client::new();
     admin.is("ACL SETUSER admin on nopass ~* +@all", "+OK").is("AUTH admin x", "+OK");
     admin.is("ACL SETUSER default quota:connections=1", "+OK");

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_refused_where_it_is() {
+    fn a_malformed_syntax_is_refused_at_its_place() {
         for (syntax, at) in [("[key", 4), ("key]", 3), ("a:nope", 6), ("\"x", 0), ("a@", 2), ("a{x", 3), ("(a: b]", 5)]
         {
             assert_eq!(parse(syntax), Err(MalformedSyntax(at)), "{syntax}");

@@ -113,7 +113,7 @@ pub fn doctor(on: bool, events: &[(&'static str, Series)]) -> String {
                 .to_owned(),
         };
     }
-    let mut text = "What took long:\n\n".to_owned();
+    let mut text = "Events that took long:\n\n".to_owned();
     for (number, (event, series)) in events.iter().enumerate() {
         let Summary { mean, deviation, period } = summary(series);
         let _ = writeln!(

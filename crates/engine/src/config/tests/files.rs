@@ -205,7 +205,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_reads_back(at in 0..directive_table::entries().len(), text in proptest::collection::vec(any::<u8>(), 0..12)) {
+    fn printed_values_read_back(at in 0..directive_table::entries().len(), text in proptest::collection::vec(any::<u8>(), 0..12)) {
         let entry = directive_table::entries()[at];
         let default = entry.default_value();
         if let Ok(value) = entry.parse(&words_of(entry, &text), &default) {

@@ -135,7 +135,7 @@ fn the_server_can_change_what_is_reported() {
 }
 
 #[test]
-fn what_is_unsupported_is_refused_or_shown() {
+fn unsupported_directives_are_refused_or_shown() {
     let text = "active-defrag-cycle-us 7\nenable-debug-assert yes\nlocale-collate C\ntimeout 3";
     let store = store(text);
     let unmet = |store: &ConfigStore| {
