@@ -1,0 +1,73 @@
+//! Commands behind others of their client that other nodes are asked for already: what they have in common is looked at
+//! once for all of them.
+
+use crate::core::args::Args;
+use crate::core::cluster_routing::{self, Routed};
+use crate::core::command::{CommandEntry, WRITE};
+use crate::core::forwarding::asking::{Asking, is_self_contained, may_take_long, may_wait, writes};
+use crate::core::forwarding::asks_for;
+use crate::core::forwarding::carried::Carried;
+use crate::core::session::Session;
+use cluster::proxy::Follower;
+use cluster::slot_map::SlotMap;
+use engine::data::key_hash::KeyHash;
+use engine::{Engine, Error};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Commands of one client that need no full check, one after the other.
+pub struct Behind {
+    map: Arc<SlotMap>,
+    /// Number of the change that gave the client its rights.
+    rights_since: u64,
+    /// Whether its user may do everything, and has no quota of memory: any command is carried.
+    carries_all: bool,
+    /// Node that was asked last, and its address.
+    last: Option<(u16, SocketAddr)>,
+}
+
+impl Behind {
+    /// Begins with the commands of a client; None: they need a full check.
+    pub fn begin(engine: &Engine, session: &mut Session) -> Option<Behind> {
+        let reasons = engine.persistence_status().deny_reasons();
+        if !session.is_plain(engine) || !reasons.is_clustered_only() || !asks_for(engine, session) {
+            return None;
+        }
+        let user = session.present_user(engine)?;
+        let (rights_since, carries_all) = (user.changed_at(), user.is_unrestricted() && user.quota().memory.is_empty());
+        Some(Behind { map: engine.cluster().map(), rights_since, carries_all, last: None })
+    }
+
+    /// Returns the question for the next command, whose only key has this hash. None: it has to wait for those before
+    /// it.
+    pub(in crate::core) fn follower<'a>(
+        &mut self,
+        engine: &Engine,
+        session: &mut Session,
+        (entry, key): (&'static CommandEntry, KeyHash),
+        args: &'a Args<'a>,
+    ) -> Option<Follower<'a>> {
+        let (slot, command, map) = (key.slot(), entry.command, &self.map);
+        let owner = map.owners.get(usize::from(slot)).copied().flatten()?;
+        let is_open = map.serving == Some(owner) || map.importing.contains_key(&slot);
+        if is_open || !engine.cluster().is_up(map) {
+            let (writes, publishes) = (command.flags.has(WRITE), false);
+            let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
+            matches!(reason, Some(Error::Moved(..))).then_some(())?;
+        }
+        session.open_slot = None;
+        if !is_self_contained(command) || may_wait(command, args) {
+            return None;
+        }
+        if !self.carries_all {
+            Carried::of(engine, session, command, args)?;
+        }
+        let to = match self.last {
+            Some((last, to)) if last == owner => to,
+            _ => Asking { engine, map, session }.address(owner)?,
+        };
+        self.last = Some((owner, to));
+        let (is_long, writes, rights_since) = (may_take_long(command), writes(command), self.rights_since);
+        Some(Follower { to, bytes: args.text(), is_long, writes, rights_since })
+    }
+}
