@@ -6,7 +6,6 @@ use crate::core::cluster_routing::{self, Routed};
 use crate::core::command::{CommandEntry, WRITE};
 use crate::core::forwarding::asking::{Asking, is_self_contained, may_take_long, may_wait, writes};
 use crate::core::forwarding::asks_for;
-use crate::core::forwarding::carried::Carried;
 use crate::core::session::Session;
 use cluster::proxy::Follower;
 use cluster::slot_map::SlotMap;
@@ -20,8 +19,6 @@ pub struct Behind {
     map: Arc<SlotMap>,
     /// Number of the change that gave the client its rights.
     rights_since: u64,
-    /// Whether its user may do everything, and has no quota of memory: any command is carried.
-    carries_all: bool,
     /// Node that was asked last, and its address.
     last: Option<(u16, SocketAddr)>,
 }
@@ -33,9 +30,9 @@ impl Behind {
         if !session.is_plain(engine) || !reasons.is_clustered_only() || !asks_for(engine, session) {
             return None;
         }
-        let user = session.present_user(engine)?;
-        let (rights_since, carries_all) = (user.changed_at(), user.is_unrestricted() && user.quota().memory.is_empty());
-        Some(Behind { map: engine.cluster().map(), rights_since, carries_all, last: None })
+        // A plain session's user may do everything, and has no quota of memory: any command is carried.
+        let rights_since = session.rights_since(engine)?;
+        Some(Behind { map: engine.cluster().map(), rights_since, last: None })
     }
 
     /// Returns the question for the next command, whose only key has this hash. None: it has to wait for those before
@@ -58,9 +55,6 @@ impl Behind {
         session.open_slot = None;
         if !is_self_contained(command) || may_wait(command, args) {
             return None;
-        }
-        if !self.carries_all {
-            Carried::of(engine, session, command, args)?;
         }
         let to = match self.last {
             Some((last, to)) if last == owner => to,
