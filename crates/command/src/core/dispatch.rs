@@ -141,6 +141,10 @@ pub fn run<'e>(
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {
+            if let Some(question) = forwarding::question_of_plain(engine, session, (entry, &prepared.keys), args) {
+                session.info.last_command.store(entry.id + 1, Relaxed);
+                return Flow::Forward(question);
+            }
             let request = AdmissionRequest::of(engine, session, entry, args);
             match admission::admit(engine, session, &request, now) {
                 Verdict::Run

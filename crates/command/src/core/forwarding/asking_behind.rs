@@ -1,5 +1,5 @@
-//! Commands behind others of their client that other nodes are asked for already: what they have in common is looked at
-//! once for all of them.
+//! Commands of one key that need no full check, as their client may do everything: what they have in common is looked at
+//! once for all that come behind others of their client.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::{self, Routed};
@@ -7,12 +7,13 @@ use crate::core::command::{CommandEntry, WRITE};
 use crate::core::forwarding::asking::{Asking, is_self_contained, may_take_long, may_wait, writes};
 use crate::core::forwarding::asks_for;
 use crate::core::session::Session;
-use cluster::proxy::Follower;
+use cluster::proxy::{Context, Follower, Join, Part, Question};
 use cluster::slot_map::SlotMap;
 use engine::data::key_hash::KeyHash;
 use engine::{Engine, Error};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Commands of one client that need no full check, one after the other.
 pub struct Behind {
@@ -64,4 +65,23 @@ impl Behind {
         let (is_long, writes, rights_since) = (may_take_long(command), writes(command), self.rights_since);
         Some(Follower { to, bytes: args.text(), is_long, writes, rights_since })
     }
+}
+
+/// Returns the question for such a command that does not run here, and comes behind no other one. None: it needs a full
+/// check.
+#[cold]
+pub(in crate::core) fn question_of_plain(
+    engine: &Engine,
+    session: &mut Session,
+    (entry, keys): (&'static CommandEntry, &[(usize, KeyHash)]),
+    args: &Args<'_>,
+) -> Option<Box<Question>> {
+    let [(_, key)] = keys else { return None };
+    let is_elsewhere = entry.is_plain && engine.is_clustered() && !engine.cluster().serves(key.slot());
+    let mut begun = is_elsewhere.then(|| Behind::begin(engine, session))??;
+    let Follower { to, bytes, is_long, writes, rights_since } = begun.follower(engine, session, (entry, *key), args)?;
+    let resp3 = session.info.resp.load(Relaxed) == 3;
+    let context = Context { resp3, db: session.db, no_touch: session.no_touch };
+    let parts = vec![Part { is_long, ..Part::new(to, bytes.into_owned()) }];
+    Some(Box::new(Question { context, parts, join: Join::One, writes, rights_since }))
 }

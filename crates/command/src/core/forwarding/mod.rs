@@ -38,6 +38,7 @@ use resp::encode_command;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub use asking_behind::Behind;
+pub(in crate::core) use asking_behind::question_of_plain;
 
 /// Returns whether others are asked for this client: the node does that, and the client can wait for it and wants it.
 pub fn asks_for(engine: &Engine, session: &Session) -> bool {
