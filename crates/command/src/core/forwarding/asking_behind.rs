@@ -1,5 +1,5 @@
-//! Commands of one key that need no full check, as their client may do everything: what they have in common is looked
-//! at once for all that come behind others of their client.
+//! Commands of one key that need no full check, as their client may do everything. The checks that all of them need
+//! are made once for those that come behind others of their client.
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::{self, Routed};
