@@ -112,3 +112,53 @@ fn a_command_that_takes_long_at_its_owner_is_waited_for_and_holds_no_other_clien
     expect_bytes(&mut asking, b"-ERR Script killed by user with SCRIPT KILL.");
     assert!(here.stop().success() && owner.stop().success());
 }
+
+/// Writes a request of these words as its client sends it.
+fn add_request(bytes: &mut Vec<u8>, words: &[&str]) {
+    bytes.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+    words.iter().for_each(|word| bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
+}
+
+#[test]
+fn requests_that_come_together_are_answered_in_their_order() {
+    if is_peer() {
+        return;
+    }
+    const TURNS: usize = 300;
+    let [here, owner] = two_nodes();
+    let mut sockets: Vec<_> = (0..4).map(|_| here.socket()).collect();
+    let large = "x".repeat(70_000);
+    let mut expected = Vec::new();
+    for (at, socket) in sockets.iter_mut().enumerate() {
+        let (count, text, list) = (format!("{{a}}count{at}"), format!("{{a}}text{at}"), format!("{{a}}list{at}"));
+        let own = format!("{{c}}count{at}");
+        let (mut requests, mut replies) = (Vec::new(), String::new());
+        for turn in 1..=TURNS {
+            let mut say = |words: &[&str], reply: &str| {
+                add_request(&mut requests, words);
+                replies.push_str(reply);
+            };
+            say(&["INCR", &count], &format!(":{turn}\r\n"));
+            match turn % 50 {
+                7 => say(&["SET", &text, &large], "+OK\r\n"),
+                8 => say(&["GET", &text], &format!("$70000\r\n{large}\r\n")),
+                10 => say(&["INCR", &own], &format!(":{}\r\n", turn / 50 + 1)),
+                20 => say(&["RPUSH", &list, "e"], &format!(":{}\r\n", turn / 50 + 1)),
+                21 => say(&["LRANGE", &list, "0", "0"], "*1\r\n$1\r\ne\r\n"),
+                30 => say(&["INCR", &text], "-ERR value is not an integer or out of range\r\n"),
+                31 => say(
+                    &["MGET", &own, &count],
+                    &format!("*2\r\n$1\r\n{}\r\n${}\r\n{turn}\r\n", turn / 50 + 1, turn.to_string().len()),
+                ),
+                40 => say(&["PING"], "+PONG\r\n"),
+                _ => {}
+            }
+        }
+        send(socket, &requests);
+        expected.push(replies);
+    }
+    for (mut socket, replies) in sockets.into_iter().zip(expected) {
+        expect_bytes(&mut socket, replies.as_bytes());
+    }
+    assert!(here.stop().success() && owner.stop().success());
+}

@@ -95,6 +95,34 @@ fn a_write_that_ran_before_its_node_was_stopped_is_not_acknowledged_after_that()
     assert!(node.stop().success() && other.stop().success());
 }
 
+/// Reads whose replies are more than sockets take.
+const GETS: usize = 256;
+/// Bytes of a value that they read.
+const LEN: usize = 1 << 16;
+
+/// Replies that the socket has not taken before a lapse are not acknowledgements yet.
+#[test]
+fn a_write_whose_reply_waits_for_its_reader_is_not_acknowledged_after_its_node_was_stopped() {
+    if is_peer() {
+        return;
+    }
+    let [node, other] = two_nodes();
+    let (mut client, mut writer, mut reader) = (node.client(), node.socket(), node.socket());
+    assert!(eventually(|| ask(&mut client, &format!("SET c {}", "x".repeat(LEN))) == "OK"));
+    // Both clients read only when the node goes on.
+    let much = b"GET c\r\n".repeat(GETS);
+    send(&mut reader, &much);
+    send(&mut writer, &[&much[..], b"SET {c}last y\r\n"].concat());
+    assert!(eventually(|| ask(&mut client, "GET {c}last") == "\"y\""));
+    node.signal("STOP");
+    sleep(Duration::from_millis(1500));
+    node.signal("CONT");
+    assert!(!read_to_close(&mut writer).ends_with("+OK\r\n"), "others may have replaced the node by now");
+    let len = GETS * (LEN + format!("${LEN}\r\n\r\n").len());
+    assert_eq!(bytes_of(&mut reader, len).len(), len, "reads acknowledge nothing");
+    assert!(node.stop().success() && other.stop().success());
+}
+
 /// Clients that wait or read acknowledge nothing: they hear that the cluster is down, or go on.
 #[test]
 fn a_client_that_waits_stays_connected_when_its_node_was_stopped() {

@@ -13,6 +13,8 @@
 
 #[path = "common/pipelined_client.rs"]
 mod pipelined_client;
+#[path = "common/proxied_client.rs"]
+mod proxied_client;
 
 use cinnabar_allocator as _;
 use engine::keyspace::record::LogUser;
@@ -20,6 +22,7 @@ use engine::{Engine, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
 use persistence::aof::storage::LogFile;
 use pipelined_client::Client;
+use proxied_client::ProxiedClient;
 use resp::encode_command;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -35,9 +38,9 @@ const HEAD: &str = "\
 /// Excess over the checked-in figure that is an error.
 const TOLERANCE: f64 = 0.03;
 
-/// Commands that are measured; the last one is SET with the log on, whose file swallows a worker's writes after each
-/// pipeline.
-const COMMANDS: [&str; 7] = ["GET", "SET", "INCR", "HSET", "ZADD", "LPUSH", "SET-LOG"];
+/// Commands that are measured; SET-LOG is SET with the log on, whose file swallows a worker's writes after each
+/// pipeline, and SET-ASK is SET at a node that asks another one for it.
+const COMMANDS: [&str; 8] = ["GET", "SET", "INCR", "HSET", "ZADD", "LPUSH", "SET-LOG", "SET-ASK"];
 const PIPELINES: [usize; 2] = [1, 16];
 /// Requests of the shorter and of the longer run: both go over all keys, twice or more often.
 const REQUESTS: [usize; 2] = [8_000, 24_000];
@@ -133,6 +136,16 @@ fn collected(command: &str, pipeline: usize, requests: usize) -> u64 {
 
 fn run_requests(command: &str, pipeline: usize, requests: usize) {
     let engine = Engine::new(&Options::default(), Arc::new(NullHost));
+    let pipelines: Vec<Vec<u8>> = (0..2 * KEYS / pipeline)
+        .map(|first| (0..pipeline).map(move |n| first * pipeline + n))
+        .map(|numbers| numbers.flat_map(|n| request(command, n % KEYS, n / KEYS)).collect())
+        .collect();
+    let pipelines = pipelines.iter().cycle().take(requests / pipeline);
+    if command == "SET-ASK" {
+        let mut client = ProxiedClient::new(&engine);
+        pipelines.for_each(|bytes| client.run(bytes, pipeline));
+        return;
+    }
     let mut client = Client::new(&engine, 0);
     let journal = (command == "SET-LOG").then(|| {
         let journal = Journal::new(Arc::clone(engine.change_log()));
@@ -145,11 +158,7 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
     (0..KEYS).for_each(|n| {
         client.run(&request(first, n, 0));
     });
-    let pipelines: Vec<Vec<u8>> = (0..2 * KEYS / pipeline)
-        .map(|first| (0..pipeline).map(move |n| first * pipeline + n))
-        .map(|numbers| numbers.flat_map(|n| request(command, n % KEYS, n / KEYS)).collect())
-        .collect();
-    for bytes in pipelines.iter().cycle().take(requests / pipeline) {
+    for bytes in pipelines {
         client.run(bytes);
         if let Some(journal) = &journal {
             journal.write().expect("the file takes all");
@@ -179,7 +188,7 @@ fn request(command: &str, n: usize, turn: usize) -> Vec<u8> {
     let score = (n * [7_919, 104_729][turn % 2] % KEYS).to_string();
     let words: &[&str] = match command {
         "GET" => &["GET", &name],
-        "SET" | "SET-LOG" => &["SET", &name, &value],
+        "SET" | "SET-LOG" | "SET-ASK" => &["SET", &name, &value],
         "INCR" => &["INCR", &name],
         "HSET" => &["HSET", "hash", &name, &value],
         "ZADD" => &["ZADD", "sorted set", &score, &name],

@@ -2,9 +2,9 @@
 
 use crate::Millis;
 use crate::proxy::owner_links::ProxyLink;
-use crate::proxy::question::Question;
+use crate::proxy::question::{Context, Part};
 use crate::proxy::reply_join::Join;
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 use std::net::SocketAddr;
 
 /// A client: its worker's token of the connection, and its number.
@@ -16,59 +16,77 @@ pub struct ClientKey {
     pub client: u64,
 }
 
-/// Answer for a client, whose connection may have ended.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Client that asked.
-    pub to: ClientKey,
-    /// Reply.
-    pub bytes: Vec<u8>,
-    /// Whether no question of this client is open any more.
-    pub is_last: bool,
-}
-
 /// State of a question's part.
 pub(super) enum PartState {
     /// Not sent: this connection is not ready.
     Waiting(ProxyLink),
-    /// Sent over this connection.
+    /// Sent over this connection, which has the part's bytes.
     Sent(ProxyLink),
     /// Postponed by this reply: the part is sent again.
     PutOff(Vec<u8>),
     Replied(Vec<u8>),
 }
 
+/// A part of an open question.
+pub(super) struct AskedPart {
+    /// Its bytes are here unless they are sent.
+    pub part: Part,
+    pub state: PartState,
+    pub hops: u8,
+}
+
+impl AskedPart {
+    pub fn new(part: Part) -> AskedPart {
+        AskedPart { part, state: PartState::Waiting(ProxyLink(0)), hops: 0 }
+    }
+}
+
 /// A question that is open.
 pub(super) struct Asked {
     pub by: ClientKey,
-    pub question: Question,
-    pub states: Vec<PartState>,
-    pub hops: Vec<u8>,
+    pub context: Context,
+    pub join: Join,
+    pub writes: bool,
+    pub rights_since: u64,
+    pub parts: SmallVec<[AskedPart; 1]>,
     /// Parts without a reply.
     pub left: usize,
     /// Time at which the question is given up, unless its node works on it.
     pub deadline: Millis,
     /// Whether no part is to be sent any more.
     pub is_withdrawn: bool,
+    /// Answer that waits for those of earlier questions.
     pub answer: Option<Vec<u8>>,
+    /// Number of the client's next question, if there is one.
+    pub next: u64,
 }
 
-/// Questions of a client that have not been answered.
-#[derive(Default)]
+/// Questions of a client that have not been answered; each names the [next](Asked::next).
+#[derive(Clone, Copy, Default)]
 pub(super) struct ClientQueue {
-    /// Numbers of the questions, in order.
-    pub ids: VecDeque<u64>,
+    /// Numbers of the first and the last one.
+    pub first: u64,
+    pub last: u64,
+    pub len: usize,
+    /// Number of those that have their answers, which wait for earlier ones.
+    pub answered: usize,
     /// Node to which all of them were sent, over one connection and without a redirection; None if they differ.
     pub owner: Option<SocketAddr>,
+    /// That connection.
+    pub link: Option<ProxyLink>,
 }
 
 impl ClientQueue {
     /// Adds a question; `owner`: its only node, or None for several.
     pub fn push(&mut self, id: u64, owner: Option<SocketAddr>) {
-        if self.ids.is_empty() || self.owner != owner {
-            self.owner = owner.filter(|_| self.ids.is_empty());
+        if self.len == 0 || self.owner != owner {
+            self.owner = owner.filter(|_| self.len == 0);
         }
-        self.ids.push_back(id);
+        if self.len == 0 {
+            self.first = id;
+        }
+        self.last = id;
+        self.len += 1;
     }
 
     /// Records that a question was sent elsewhere than the others.
@@ -78,20 +96,22 @@ impl ClientQueue {
 }
 
 impl Asked {
+    /// Returns whether the reply of its only part is the answer.
+    pub fn is_plain(&self) -> bool {
+        self.parts.len() == 1 && self.join == Join::One
+    }
+
     /// Joins the replies, which have all arrived, into the answer.
-    pub fn conclude(&mut self) {
-        let parts = std::mem::take(&mut self.question.parts);
-        let mut replies = std::mem::take(&mut self.states).into_iter().map(|state| match state {
-            PartState::Replied(reply) => reply,
-            PartState::Waiting(_) | PartState::Sent(_) | PartState::PutOff(_) => Vec::new(),
-        });
-        self.answer = Some(match (&self.question.join, &parts[..]) {
-            (Join::One, [_]) => replies.next_back().unwrap_or_default(),
-            (join, _) => {
-                let from: Vec<SocketAddr> = parts.iter().map(|part| part.to).collect();
-                join.answer(replies.collect(), &from)
-            }
-        });
+    pub fn joined(&mut self) -> Vec<u8> {
+        let (mut replies, mut from) = (Vec::new(), Vec::new());
+        for AskedPart { part, state, .. } in std::mem::take(&mut self.parts) {
+            from.push(part.to);
+            replies.push(match state {
+                PartState::Replied(reply) => reply,
+                PartState::Waiting(_) | PartState::Sent(_) | PartState::PutOff(_) => Vec::new(),
+            });
+        }
+        self.join.answer(replies, &from)
     }
 
     /// Returns whether parts of the question may be sent.
@@ -101,8 +121,8 @@ impl Asked {
 
     /// Returns the connection of the question's only part.
     pub fn only_link(&self) -> Option<ProxyLink> {
-        match self.states[..] {
-            [PartState::Waiting(link) | PartState::Sent(link)] => Some(link),
+        match self.parts[..] {
+            [AskedPart { state: PartState::Waiting(link) | PartState::Sent(link), .. }] => Some(link),
             _ => None,
         }
     }
@@ -127,9 +147,6 @@ mod tests {
         queue.push(1, one);
         queue.part_ways();
         queue.push(2, one);
-        assert_eq!(queue.owner, None);
-        queue.ids.clear();
-        queue.push(3, one);
-        assert_eq!(queue.owner, one);
+        assert_eq!((queue.owner, queue.first, queue.last, queue.len), (None, 1, 2, 2));
     }
 }

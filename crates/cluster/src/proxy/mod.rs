@@ -12,6 +12,8 @@
 //! depends on no sockets, threads, clocks or commands: its caller decides which parts a question has.
 
 mod asked;
+mod by_number;
+mod client_answers;
 pub mod owner_link;
 mod owner_links;
 #[expect(clippy::module_inception, reason = "it is what the folder is about")]
@@ -20,9 +22,10 @@ pub mod question;
 pub mod redirection;
 pub mod reply_join;
 
-pub use asked::{Answer, ClientKey};
+pub use asked::ClientKey;
+pub use client_answers::{Answer, Answers};
 pub use owner_link::{CAPABILITY, Credentials};
 pub use owner_links::{LinkOrder, ProxyLink};
 pub use proxy::Proxy;
-pub use question::{Context, Part, Question};
+pub use question::{Context, Follower, Part, Question};
 pub use reply_join::Join;

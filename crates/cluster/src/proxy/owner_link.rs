@@ -6,11 +6,12 @@
 
 use crate::Millis;
 use crate::proxy::owner_links::Place;
-use crate::proxy::question::{Context, Part};
+use crate::proxy::question::Context;
 use crate::proxy::redirection;
 use resp::encode_command;
 use resp::reply_scan::{NotResp, ReplyScan};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Part of a question: the question's number, and the part's index.
 pub(super) type PartId = (u64, usize);
@@ -38,7 +39,26 @@ pub(super) enum Came {
     /// The other node has refused the greeting with this error.
     Refused(Vec<u8>),
     /// A part's reply has arrived.
-    Reply(PartId, Vec<u8>),
+    Reply(Arrived),
+}
+
+/// A part's reply.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Arrived {
+    pub id: PartId,
+    /// Place of the reply among the bytes that have arrived.
+    pub at: Range<usize>,
+    /// Reply to an earlier request of the part that counts in the place of the last one's.
+    pub instead: Option<Vec<u8>>,
+    /// Place of the part's requests.
+    pub requests: Requests,
+}
+
+/// Place of a part's requests among all bytes of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Requests {
+    start: u64,
+    len: usize,
 }
 
 enum State {
@@ -51,6 +71,7 @@ enum State {
 /// A part that was sent.
 struct Awaited {
     id: PartId,
+    requests: Requests,
     /// Number of expected replies. The first is to ASKING, if that was sent before the part.
     left: usize,
     after_asking: bool,
@@ -64,9 +85,11 @@ pub(super) struct OwnerLink {
     /// Parts that wait for the connection, and whether ASKING precedes them.
     pub waiting: VecDeque<(PartId, bool)>,
     awaited: VecDeque<Awaited>,
-    /// Bytes to send; `gone` of them are sent.
+    /// Bytes to send; `gone` of them are sent, and stay for as long as they have no reply.
     output: Vec<u8>,
     gone: usize,
+    /// Number of bytes that were before them.
+    dropped: u64,
     input: Vec<u8>,
     scan: ReplyScan,
     /// Time of the last bytes received, or of the first request after all had been answered.
@@ -82,6 +105,7 @@ impl OwnerLink {
             awaited: VecDeque::new(),
             output: Vec::new(),
             gone: 0,
+            dropped: 0,
             input: Vec::new(),
             scan: ReplyScan::default(),
             active_at: now,
@@ -134,17 +158,24 @@ impl OwnerLink {
         self.is_busy() && now - self.active_at > time
     }
 
-    /// Sends a part over a ready connection.
-    pub fn send(&mut self, id: PartId, part: &Part, asking: bool, now: Millis) {
+    /// Sends a part's requests over a ready connection.
+    pub fn send(&mut self, id: PartId, requests: &[u8], count: usize, asking: bool, now: Millis) {
         if asking {
             encode_command(&mut self.output, &["ASKING"]);
         }
-        self.output.extend_from_slice(&part.bytes);
+        let place = Requests { start: self.dropped + self.output.len() as u64, len: requests.len() };
+        self.output.extend_from_slice(requests);
         if self.awaited.is_empty() {
             self.active_at = now;
         }
-        let left = part.requests + usize::from(asking);
-        self.awaited.push_back(Awaited { id, left, after_asking: asking, sent_on: None });
+        let left = count + usize::from(asking);
+        self.awaited.push_back(Awaited { id, requests: place, left, after_asking: asking, sent_on: None });
+    }
+
+    /// Returns a part's requests, which have no reply, or one that was just [taken](Self::take_all).
+    pub fn requests(&self, Requests { start, len }: Requests) -> &[u8] {
+        let start = start.checked_sub(self.dropped).and_then(|start| usize::try_from(start).ok());
+        start.and_then(|start| self.output.get(start..)?.get(..len)).unwrap_or_default()
     }
 
     /// Returns the bytes to send.
@@ -155,28 +186,41 @@ impl OwnerLink {
     /// Records that so many of them are sent.
     pub fn note_sent(&mut self, bytes: usize) {
         self.gone += bytes;
-        if self.gone >= self.output.len() {
-            self.gone = 0;
-            self.output.clear();
+        self.drop_answered();
+    }
+
+    /// Drops requests that are sent and answered, once they are much or all.
+    fn drop_answered(&mut self) {
+        let first = self.awaited.front().map_or(u64::MAX, |awaited| awaited.requests.start - self.dropped);
+        let over = self.gone.min(usize::try_from(first).unwrap_or(usize::MAX));
+        if over < self.output.len() && (over < OUTPUT_KEPT || 2 * over < self.output.len()) {
+            return;
+        }
+        self.output.drain(..over);
+        self.gone -= over;
+        self.dropped += over as u64;
+        if self.output.is_empty() {
             self.output.shrink_to(OUTPUT_KEPT);
         }
     }
 
-    /// Takes bytes; [`Self::take_all`] returns their events.
-    pub fn receive(&mut self, bytes: &[u8], now: Millis) {
-        self.input.extend_from_slice(bytes);
+    /// Takes bytes, and returns all that have no event yet, for [`Self::take_all`].
+    pub fn receive(&mut self, bytes: &[u8], now: Millis) -> Vec<u8> {
         self.active_at = now;
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        input
     }
 
-    /// Returns all events that have arrived, in order.
+    /// Adds all events of the bytes that have arrived, in order. [`Self::keep_rest`] follows when they are handled.
     ///
     /// # Errors
     /// Returns [`NotResp`] if the bytes are no replies, or replies to no request. Earlier replies are lost with the
     /// connection.
-    pub fn take_all(&mut self) -> Result<Vec<Came>, NotResp> {
-        let (mut came, mut start) = (Vec::new(), 0);
-        while let Some(len) = self.scan.end(&self.input[start..])? {
-            let reply = &self.input[start..start + len];
+    pub fn take_all(&mut self, input: &[u8], came: &mut Vec<Came>) -> Result<usize, NotResp> {
+        let mut start = 0;
+        while let Some(len) = self.scan.end(&input[start..])? {
+            let (reply, at) = (&input[start..start + len], start..start + len);
             start += len;
             // The connection has no subscriptions, so a message is no reply to any request.
             if reply.starts_with(b">") {
@@ -208,21 +252,27 @@ impl OwnerLink {
                         }
                         continue;
                     }
-                    let Some(Awaited { id, sent_on, .. }) = self.awaited.pop_front() else { continue };
-                    came.push(Came::Reply(id, sent_on.unwrap_or_else(|| reply.to_vec())));
+                    let Some(Awaited { id, requests, sent_on, .. }) = self.awaited.pop_front() else { continue };
+                    came.push(Came::Reply(Arrived { id, at, instead: sent_on, requests }));
                 }
             }
         }
-        self.input.drain(..start);
-        if self.input.is_empty() {
-            self.input.shrink_to(OUTPUT_KEPT);
+        Ok(start)
+    }
+
+    /// Takes back the bytes from `start` on, which have no event yet.
+    pub fn keep_rest(&mut self, mut input: Vec<u8>, start: usize) {
+        input.drain(..start);
+        if input.is_empty() {
+            input.shrink_to(OUTPUT_KEPT);
         }
-        Ok(came)
+        self.input = input;
+        self.drop_answered();
     }
 
     /// Returns the parts that were sent and not answered, in order.
-    pub fn unanswered(&self) -> impl Iterator<Item = PartId> {
-        self.awaited.iter().map(|awaited| awaited.id)
+    pub fn unanswered(&self) -> impl Iterator<Item = (PartId, Requests)> {
+        self.awaited.iter().map(|awaited| (awaited.id, awaited.requests))
     }
 }
 
@@ -240,13 +290,36 @@ mod tests {
         (link, words.trim_end().to_owned())
     }
 
-    fn part(text: &str, requests: usize) -> Part {
-        Part { requests, ..Part::new("10.0.0.1:7000".parse().unwrap(), text.as_bytes().to_vec()) }
+    /// Event of a connection, with the reply and the requests that it is for.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Told {
+        Ready,
+        Refused(String),
+        Reply(PartId, String, String),
     }
 
-    fn take(link: &mut OwnerLink, bytes: &str) -> Vec<Came> {
-        link.receive(bytes.as_bytes(), 5);
-        link.take_all().unwrap()
+    fn text(bytes: &[u8]) -> String {
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    fn take(link: &mut OwnerLink, bytes: &str) -> Vec<Told> {
+        let (mut came, input) = (Vec::new(), link.receive(bytes.as_bytes(), 5));
+        let start = link.take_all(&input, &mut came).unwrap();
+        let told = came.into_iter().map(|it| match it {
+            Came::Ready => Told::Ready,
+            Came::Refused(error) => Told::Refused(text(&error)),
+            Came::Reply(Arrived { id, at, instead, requests }) => {
+                let reply = text(instead.as_deref().unwrap_or(&input[at]));
+                Told::Reply(id, reply, text(link.requests(requests)))
+            }
+        });
+        let told = told.collect();
+        link.keep_rest(input, start);
+        told
+    }
+
+    fn reply(id: PartId, reply: &str, requests: &str) -> Told {
+        Told::Reply(id, reply.to_owned(), requests.to_owned())
     }
 
     #[test]
@@ -254,13 +327,13 @@ mod tests {
         let credentials =
             |user: &[u8], password: &[u8]| Credentials { user: user.to_vec(), password: password.to_vec() };
         let plain = Context::default();
-        assert_eq!(link(plain.clone(), &credentials(b"u", b"")).1, "CLIENT CAPA moved");
+        assert_eq!(link(plain, &credentials(b"u", b"")).1, "CLIENT CAPA moved");
         assert_eq!(link(plain, &credentials(b"", b"p")).1, "AUTH p CLIENT CAPA moved");
         let context = Context { resp3: true, db: 3, no_touch: true };
         let (mut link, said) = link(context, &credentials(b"u", b"p"));
         assert_eq!(said, "AUTH u p CLIENT CAPA moved HELLO 3 SELECT 3 CLIENT NO-TOUCH ON");
         assert!(take(&mut link, "+OK\r\n-ERR no CAPA\r\n%1\r\n+a\r\n+b\r\n+OK\r\n").is_empty() && !link.is_ready());
-        assert_eq!(take(&mut link, "+OK\r\n"), [Came::Ready]);
+        assert_eq!(take(&mut link, "+OK\r\n"), [Told::Ready]);
         assert!(link.is_ready() && !link.is_busy());
     }
 
@@ -268,7 +341,7 @@ mod tests {
     fn a_refused_greeting_is_told() {
         let (mut link, _) = link(Context { db: 3, ..Context::default() }, &Credentials::default());
         let refused = take(&mut link, "+OK\r\n-ERR DB index is out of range\r\n");
-        assert_eq!(refused, [Came::Refused(b"-ERR DB index is out of range\r\n".to_vec())]);
+        assert_eq!(refused, [Told::Refused("-ERR DB index is out of range\r\n".to_owned())]);
         assert!(!link.is_ready());
     }
 
@@ -281,31 +354,51 @@ mod tests {
     #[test]
     fn replies_belong_to_requests_in_their_order() {
         let mut link = ready();
-        link.send((1, 0), &part("a", 1), false, 3);
-        link.send((2, 0), &part("b", 1), true, 4);
-        link.send((3, 1), &part("mce", 3), false, 4);
+        link.send((1, 0), b"a", 1, false, 3);
+        link.send((2, 0), b"b", 1, true, 4);
+        link.send((3, 1), b"mce", 3, false, 4);
         link.note_sent(1);
         assert_eq!(link.unsent(), b"*1\r\n$6\r\nASKING\r\nbmce");
         link.note_sent(link.unsent().len());
         assert!(link.unsent().is_empty());
-        assert_eq!(link.unanswered().collect::<Vec<_>>(), [(1, 0), (2, 0), (3, 1)]);
+        assert_eq!(link.unanswered().map(|(id, _)| id).collect::<Vec<_>>(), [(1, 0), (2, 0), (3, 1)]);
         assert_eq!(take(&mut link, ">1\r\n+x\r\n$1\r\n"), []);
         let replies = take(&mut link, "x\r\n+OK\r\n:7\r\n+OK\r\n+QUEUED\r\n");
-        assert_eq!(replies, [Came::Reply((1, 0), b"$1\r\nx\r\n".to_vec()), Came::Reply((2, 0), b":7\r\n".to_vec())]);
-        assert_eq!(take(&mut link, "*1\r\n:8\r\n"), [Came::Reply((3, 1), b"*1\r\n:8\r\n".to_vec())]);
-        link.receive(b"+OK\r\n", 6);
-        assert_eq!(link.take_all(), Err(NotResp), "nothing was asked");
+        assert_eq!(replies, [reply((1, 0), "$1\r\nx\r\n", "a"), reply((2, 0), ":7\r\n", "b")]);
+        assert_eq!(take(&mut link, "*1\r\n:8\r\n"), [reply((3, 1), "*1\r\n:8\r\n", "mce")]);
+        let input = link.receive(b"+OK\r\n", 6);
+        assert_eq!(link.take_all(&input, &mut Vec::new()), Err(NotResp), "nothing was asked");
     }
 
     #[test]
     fn a_transaction_is_sent_on_as_its_first_command_is() {
         let mut link = ready();
-        link.send((1, 0), &part("mce", 3), false, 3);
+        link.send((1, 0), b"mce", 3, false, 3);
         let moved = "-MOVED 1 10.0.0.2:7000\r\n";
         let told = take(&mut link, &format!("+OK\r\n{moved}-EXECABORT because\r\n"));
-        assert_eq!(told, [Came::Reply((1, 0), moved.as_bytes().to_vec())]);
-        link.send((2, 0), &part("mcce", 4), false, 3);
+        assert_eq!(told, [reply((1, 0), moved, "mce")]);
+        link.send((2, 0), b"mcce", 4, false, 3);
         let told = take(&mut link, "+OK\r\n+QUEUED\r\n-TRYAGAIN later\r\n-EXECABORT because\r\n");
-        assert_eq!(told, [Came::Reply((2, 0), b"-TRYAGAIN later\r\n".to_vec())]);
+        assert_eq!(told, [reply((2, 0), "-TRYAGAIN later\r\n", "mcce")]);
+    }
+
+    #[test]
+    fn requests_stay_until_they_are_answered() {
+        let mut link = ready();
+        let long = vec![b'x'; OUTPUT_KEPT];
+        link.send((1, 0), &long, 1, false, 3);
+        link.send((2, 0), b"second", 1, false, 3);
+        link.send((3, 0), b"third", 1, false, 3);
+        link.note_sent(link.unsent().len() - 2);
+        assert_eq!(link.unsent(), b"rd");
+        assert_eq!(take(&mut link, "+1\r\n"), [reply((1, 0), "+1\r\n", &text(&long))]);
+        assert_eq!(link.output, b"secondthird", "the long one is gone");
+        assert_eq!(take(&mut link, "+2\r\n"), [reply((2, 0), "+2\r\n", "second")]);
+        assert_eq!(link.unsent(), b"rd");
+        link.note_sent(2);
+        let (_, third) = link.unanswered().next().unwrap();
+        assert_eq!(link.requests(third), b"third");
+        assert_eq!(take(&mut link, "+3\r\n"), [reply((3, 0), "+3\r\n", "third")]);
+        assert!(link.output.is_empty());
     }
 }

@@ -111,7 +111,6 @@ impl OwnerLinks {
 mod tests {
     use super::*;
     use crate::proxy::owner_link::Credentials;
-    use crate::proxy::question::Part;
 
     const TO: &str = "10.0.0.1:7000";
 
@@ -126,19 +125,21 @@ mod tests {
             links.add(id, place(is_long), now);
             let link = links.get_mut(id).unwrap();
             link.opened(&Credentials::default(), now);
-            link.receive(b"+OK\r\n", now);
-            link.take_all().unwrap();
+            receive_ok(link, now);
             id
         });
-        let part = Part::new(TO.parse().unwrap(), b"x".to_vec());
-        links.get_mut(id).unwrap().send((1, 0), &part, false, now);
+        links.get_mut(id).unwrap().send((1, 0), b"x", 1, false, now);
         id.0
     }
 
     fn reply(links: &mut OwnerLinks, id: u64, now: Millis) {
-        let link = links.get_mut(ProxyLink(id)).unwrap();
-        link.receive(b"+OK\r\n", now);
-        link.take_all().unwrap();
+        receive_ok(links.get_mut(ProxyLink(id)).unwrap(), now);
+    }
+
+    fn receive_ok(link: &mut OwnerLink, now: Millis) {
+        let input = link.receive(b"+OK\r\n", now);
+        let start = link.take_all(&input, &mut Vec::new()).unwrap();
+        link.keep_rest(input, start);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! A client's command as questions to other nodes.
 
 use crate::proxy::reply_join::Join;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 /// Context of a connection's commands at another node. Clients with the same context share a connection.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Context {
     /// Whether replies are in RESP3.
     pub resp3: bool,
@@ -63,4 +64,19 @@ impl Question {
             _ => None,
         }
     }
+}
+
+/// A client's command with one key that another node is to answer behind the client's earlier ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Follower<'a> {
+    /// Node that is expected to answer.
+    pub to: SocketAddr,
+    /// Bytes of the request.
+    pub bytes: Cow<'a, [u8]>,
+    /// Whether the reply may be slow.
+    pub is_long: bool,
+    /// Whether the command may write.
+    pub writes: bool,
+    /// Number of the change that gave the client the rights by which it asks.
+    pub rights_since: u64,
 }

@@ -10,12 +10,12 @@ use crate::core::cluster_routing;
 use crate::core::command::{Command, CommandEntry, Group, KeyPlan, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::command_table::{accepted, find, lookup};
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
-use crate::core::forwarding;
+use crate::core::forwarding::{self, Behind};
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
 use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, rights, tracked_reads};
-use cluster::proxy::Question;
+use cluster::proxy::Follower;
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::HeldLocks;
@@ -141,6 +141,10 @@ pub fn run<'e>(
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {
+            if let Some(question) = forwarding::question_of_plain(engine, session, (entry, &prepared.keys), args) {
+                session.info.last_command.store(entry.id + 1, Relaxed);
+                return Flow::Forward(question);
+            }
             let request = AdmissionRequest::of(engine, session, entry, args);
             match admission::admit(engine, session, &request, now) {
                 Verdict::Run
@@ -184,18 +188,24 @@ pub fn run<'e>(
     }
 }
 
-/// Forwards a command to another node behind others of its client, whose replies are on their way. None: it has to wait
-/// for them.
-pub fn forwarded(
+/// Forwards a command to another node behind others of its client, whose replies are on their way. `ask`: whether it
+/// could be asked. False: it has to wait for them.
+pub fn forward_behind(
     engine: &Engine,
     session: &mut Session,
+    behind: &mut Behind,
     prepared: &Prepared,
     args: &Args<'_>,
-) -> Option<Box<Question>> {
-    let entry = prepared.entry.filter(|entry| entry.is_plain)?;
-    let question = forwarding::question_behind(engine, session, (entry.command, args))?;
-    session.info.last_command.store(entry.id + 1, Relaxed);
-    Some(question)
+    ask: impl FnOnce(&Follower<'_>) -> bool,
+) -> bool {
+    let Some(entry) = prepared.entry.filter(|entry| entry.is_plain) else { return false };
+    let [(_, key)] = prepared.keys[..] else { return false };
+    let Some(follower) = behind.follower(engine, session, (entry, key), args) else { return false };
+    let is_asked = ask(&follower);
+    if is_asked {
+        session.info.last_command.store(entry.id + 1, Relaxed);
+    }
+    is_asked
 }
 
 #[inline(always)]

@@ -3,10 +3,12 @@
 use crate::core::args::Args;
 use crate::core::context::Flow;
 use crate::core::dispatch;
+use crate::core::forwarding::Behind;
 use crate::testing::Client;
 use cluster::SLOTS;
 use cluster::node::Address;
 use cluster::node_id::NodeId;
+use cluster::proxy::Follower;
 use cluster::slot_map::SlotMap;
 use engine::config::Directive;
 use engine::data::slot::slot_of;
@@ -251,12 +253,29 @@ fn behind_others_goes_only_what_is_one_key_of_another_node() {
     let behind = |client: &mut Client, line: &str| {
         let args: Args<'_> = line.split(' ').map(str::as_bytes).collect();
         let prepared = dispatch::prepare(&engine, &args);
-        dispatch::forwarded(&engine, client.session(), &prepared, &args).is_some()
+        let mut told = None;
+        let ask = |it: &Follower<'_>| {
+            let text = String::from_utf8_lossy(&it.bytes).replace("\r\n", " ");
+            told = Some(format!("{} {text}{}{}", it.to.port(), it.is_long, it.writes));
+            true
+        };
+        let session = client.session();
+        let mut behind = Behind::begin(&engine, session)?;
+        let is_asked = dispatch::forward_behind(&engine, session, &mut behind, &prepared, &args, ask);
+        assert_eq!(is_asked, told.is_some());
+        told
     };
-    assert!(behind(&mut client, "GET {c}1") && behind(&mut client, "SET {c}1 x"));
+    let told = |client: &mut Client, line: &str| behind(client, line).unwrap_or_default();
+    assert_eq!(told(&mut client, "GET {c}1"), "7001 *2 $3 GET $4 {c}1 falsefalse");
+    assert_eq!(told(&mut client, "SET {c}1 x"), "7001 *3 $3 SET $4 {c}1 $1 x falsetrue");
+    assert_eq!(told(&mut client, "LRANGE {c}1 0 1"), "7001 *4 $6 LRANGE $4 {c}1 $1 0 $1 1 truefalse");
     for line in ["GET {a}1", "PING", "MGET {c}1 {c}2", "BLPOP {c}1 0", "NOSUCH {c}"] {
-        assert!(!behind(&mut client, line), "{line}");
+        assert_eq!(behind(&mut client, line), None, "{line}");
     }
     client.is("MULTI", "+OK");
-    assert!(!behind(&mut client, "GET {c}1"));
+    assert_eq!(behind(&mut client, "GET {c}1"), None);
+    client.is("DISCARD", "+OK").is("ACL SETUSER u on nopass +@all ~* &* quota:memory:x=1", "+OK").is("AUTH u x", "+OK");
+    assert_eq!(behind(&mut client, "SET {c}1 x"), None, "the owner does not count for the user");
+    client.is("ACL SETUSER v on nopass +@all ~{c}1 &*", "+OK").is("AUTH v x", "+OK");
+    assert_eq!(behind(&mut client, "GET {c}1"), None, "its rights are checked for each command");
 }

@@ -38,6 +38,9 @@ pub struct Output {
     over_soft_since: Option<UnixMs>,
     /// Unix time in milliseconds of the last output that the socket took.
     progress_at: UnixMs,
+    /// Lapses of the node's slot map before the first write that unsent bytes acknowledge; None: they acknowledge none
+    /// that replicas do not have.
+    acknowledges_by: Option<u64>,
 }
 
 impl Output {
@@ -81,6 +84,7 @@ impl Output {
     pub fn send(&mut self, socket: &mut Socket, bytes: &[u8], most: usize, now: UnixMs) -> io::Result<()> {
         if self.unsent.is_empty() {
             self.progress_at = now;
+            self.acknowledges_by = None;
         }
         if std::mem::take(&mut self.withheld) {
             self.unsent.append(bytes);
@@ -107,6 +111,21 @@ impl Output {
         self.unsent.flush_all(socket.stream())
     }
 
+    /// Records that what was [sent](Self::send) last acknowledges writes that replicas may not have, by a slot map that
+    /// had lapsed so often.
+    #[inline]
+    pub fn note_acknowledged(&mut self, lapses: u64) {
+        if !self.unsent.is_empty() {
+            self.acknowledges_by.get_or_insert(lapses);
+        }
+    }
+
+    /// Returns how often the slot map had lapsed before the first write that unsent bytes acknowledge.
+    #[inline]
+    pub fn acknowledges_by(&self) -> Option<u64> {
+        self.acknowledges_by.filter(|_| !self.unsent.is_empty())
+    }
+
     /// Drops the unsent bytes.
     #[cold]
     pub fn abort(&mut self) {
@@ -117,6 +136,7 @@ impl Output {
     pub fn withhold(&mut self, bytes: &[u8]) -> bool {
         let may = self.unsent.len() + bytes.len() <= WITHHELD_MAX && (self.withheld || self.unsent.is_empty());
         if may {
+            self.acknowledges_by = self.acknowledges_by();
             self.withheld = true;
             self.unsent.append(bytes);
         }
@@ -188,6 +208,7 @@ impl Output {
 
     /// Adds a message behind the unsent bytes. True if it is the first that no write was tried for.
     pub fn push(&mut self, bytes: &[u8]) -> bool {
+        self.acknowledges_by = self.acknowledges_by();
         self.unsent.append(bytes);
         !std::mem::replace(&mut self.pushed, true)
     }
@@ -242,7 +263,7 @@ mod tests {
     use super::*;
     use crate::connection::socket::SocketStream;
     use mio::net::UnixStream;
-    use std::io::Read;
+    use std::io::{BufRead, Read};
 
     fn sockets() -> (Socket, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -275,6 +296,32 @@ mod tests {
         assert_eq!((theirs.read(&mut got).unwrap(), &got[..6]), (6, &b"abcdef"[..]));
         output.push(b"x");
         assert!(!output.withhold(b"y"), "it would come before what is on its way");
+    }
+
+    #[test]
+    fn unsent_acknowledgements_are_known_until_they_are_sent() {
+        let (mut socket, theirs) = sockets();
+        let mut output = Output::new(UnixMs(0));
+        output.send(&mut socket, b"+OK", usize::MAX, UnixMs(0)).unwrap();
+        output.note_acknowledged(1);
+        assert_eq!(output.acknowledges_by(), None, "it has gone");
+        let much = vec![b'x'; 4 << 20];
+        output.send(&mut socket, &much, usize::MAX, UnixMs(0)).unwrap();
+        assert!(output.has_unsent() && output.acknowledges_by().is_none(), "these are reads");
+        output.send(&mut socket, b"+OK", usize::MAX, UnixMs(0)).unwrap();
+        output.note_acknowledged(1);
+        output.send(&mut socket, b"+OK", usize::MAX, UnixMs(0)).unwrap();
+        output.note_acknowledged(2);
+        assert_eq!(output.acknowledges_by(), Some(1));
+        let mut theirs = std::io::BufReader::with_capacity(64 << 10, theirs);
+        while output.has_unsent() {
+            let len = theirs.fill_buf().unwrap().len();
+            theirs.consume(len);
+            output.flush_all(&mut socket).unwrap();
+        }
+        assert_eq!(output.acknowledges_by(), None);
+        output.push(b"message");
+        assert_eq!(output.acknowledges_by(), None, "the message acknowledges nothing");
     }
 
     #[test]

@@ -183,7 +183,11 @@ impl Worker {
         self.send_open(&overdue, now);
         let may_go = |reply: &HeldReply| kept.lets_go(reply.seen_to, reply.logged_at, reply.need);
         for held in self.durable_replies.take(may_go) {
-            held.iter().for_each(|(reply, bytes)| self.send_held(reply, bytes, now));
+            for (reply, bytes) in held.iter() {
+                // Replicas that answer for a reply have what it tells of.
+                let lapses = (reply.need.replicas == 0).then_some(held.lapses);
+                self.send_held(reply, bytes, lapses, now);
+            }
         }
         let overdue = self.durable_replies.take_overdue(|held| time.saturating_sub(held.since) >= patience, on_disk);
         self.send_open(&overdue, now);
@@ -208,7 +212,8 @@ impl Worker {
     }
 
     fn send_open(&mut self, overdue: &[HeldReplies], now: Now) {
-        for (reply, bytes) in overdue.iter().flat_map(HeldReplies::iter) {
+        let overdue = overdue.iter().flat_map(|held| held.iter().map(|(reply, bytes)| (held.lapses, reply, bytes)));
+        for (lapses, reply, bytes) in overdue {
             let found = self.connections.get_mut(reply.token).filter(|it| it.client() == reply.client);
             let Some(connection) = found else { continue };
             let told = match reply.is_behind {
@@ -220,7 +225,7 @@ impl Worker {
                 }),
             };
             match told {
-                Some(told) => self.send_held(reply, &told, now),
+                Some(told) => self.send_held(reply, &told, reply.is_behind.then_some(lapses), now),
                 None => {
                     connection.output.release(reply.memory());
                     self.close(reply.token);
@@ -229,12 +234,12 @@ impl Worker {
         }
     }
 
-    fn send_held(&mut self, reply: &HeldReply, bytes: &[u8], now: Now) {
+    fn send_held(&mut self, reply: &HeldReply, bytes: &[u8], lapses: Option<u64>, now: Now) {
         let found = self.connections.get_mut(reply.token);
         let Some(connection) = found.filter(|connection| connection.client() == reply.client) else { return };
         let had_much = connection.output.has_much_held();
         connection.output.release(reply.memory());
-        self.send_reply(reply.token, bytes, now);
+        self.send_reply(reply.token, bytes, lapses, now);
         let Some(connection) = self.connections.get_mut(reply.token) else { return };
         connection.note_memory(&self.shared.engine.metrics()[self.index]);
         if connection.is_closing() || had_much && !connection.output.has_much_held() {

@@ -9,20 +9,23 @@ use crate::connection::peer_socket::Peer;
 use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
-use cluster::proxy::{ClientKey, Credentials, LinkOrder, Proxy, ProxyLink, Question};
+use cluster::proxy::{ClientKey, Credentials, Follower, LinkOrder, Proxy, ProxyLink, Question};
 use commands::batch::item::BatchItem;
 use commands::core::dispatch;
+use commands::core::forwarding::Behind;
 use engine::config::Directive;
 use engine::time::SteadyMs;
 use resp::Span;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes that are read from a node, or given to its socket, at a time.
 const AT_ONCE: usize = 256 << 10;
+
+/// Bytes of room for replies that are retained.
+const INPUT_KEPT: usize = 64 << 10;
 
 /// A worker's connections to other nodes.
 #[derive(Default)]
@@ -31,6 +34,8 @@ pub struct ProxyLinks {
     peers: BTreeMap<ProxyLink, Peer>,
     /// Links that may have something to read.
     readable: BTreeSet<ProxyLink>,
+    /// Bytes that were read from a node; kept for its capacity.
+    input: Vec<u8>,
     /// Number of changes of users by which all pending requests were judged.
     judged_at: u64,
 }
@@ -71,17 +76,21 @@ impl Worker {
         if !self.connections.get(token).is_some_and(may_ask) {
             return 0;
         }
-        let shared = Arc::clone(&self.shared);
+        let (engine, now) = (&self.shared.engine, self.steady_ms());
+        let (connection, proxy) = (&mut self.connections[token], &mut self.proxy_links.proxy);
+        let by = ClientKey { token, client: connection.client() };
+        let session = &mut connection.session;
+        let Some(mut behind) = Behind::begin(engine, session) else { return 0 };
+        proxy.timeout = self.settings.node_timeout;
         let mut asked = 0;
         for item in items.iter_mut().take_while(|item| item.token == token) {
-            let connection = &mut self.connections[token];
-            let client = connection.client();
-            let session = &mut connection.session;
-            let question =
-                item.call(spans, |prepared, args| dispatch::forwarded(&shared.engine, session, prepared, args));
-            let question = question.flatten().filter(|question| self.proxy_links.proxy.may_follow(client, question));
-            let Some(question) = question else { break };
-            self.forward(token, *question);
+            let is_asked = item.call(spans, |prepared, args| {
+                let ask = |follower: &Follower<'_>| proxy.follow(by, follower, now);
+                dispatch::forward_behind(engine, session, &mut behind, prepared, args, ask)
+            });
+            if is_asked != Some(true) {
+                break;
+            }
             asked += 1;
         }
         asked
@@ -129,12 +138,13 @@ impl Worker {
         self.judge_askers();
         self.use_links();
         self.publish_rights();
-        for answer in self.proxy_links.proxy.take_answers() {
+        let answers = self.proxy_links.proxy.take_answers();
+        for (answer, bytes) in answers.iter() {
             let (token, client) = (answer.to.token, answer.to.client);
             let Some(connection) = self.connections.get_mut(token).filter(|it| it.client() == client) else { continue };
             let start = self.replies.len();
             let sink = self.replies.sink();
-            sink.raw(&answer.bytes);
+            sink.raw(bytes);
             dispatch::end_reply(&mut connection.session, sink, start);
             connection.waiting.set_forwarded(!answer.is_last);
             self.note_reply(token, start);
@@ -142,6 +152,7 @@ impl Worker {
                 self.enqueue(token);
             }
         }
+        self.proxy_links.proxy.reuse(answers);
     }
 
     /// Drops requests of clients that no longer have the rights for them. A client that changes rights waits for the
@@ -172,13 +183,14 @@ impl Worker {
 
     fn read_link(&mut self, id: ProxyLink) {
         let time = self.steady_ms();
-        let ProxyLinks { proxy, peers, readable, .. } = &mut self.proxy_links;
+        let ProxyLinks { proxy, peers, readable, input, .. } = &mut self.proxy_links;
         let Some(peer) = peers.get_mut(&id) else { return };
-        let mut bytes = Vec::new();
-        let more = peer.read_some(&mut bytes, AT_ONCE);
-        if !bytes.is_empty() {
-            proxy.received(id, &bytes, &self.shared.engine.cluster().map(), time);
+        let more = peer.read_some(input, AT_ONCE);
+        if !input.is_empty() {
+            proxy.received(id, input, &self.shared.engine.cluster().map(), time);
         }
+        input.clear();
+        input.shrink_to(INPUT_KEPT);
         match more {
             Ok(true) => _ = readable.insert(id),
             Ok(false) => {}

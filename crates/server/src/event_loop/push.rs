@@ -11,6 +11,7 @@
 //! end.
 
 use crate::connection::state::Connection;
+use crate::event_loop::replies::is_outdated;
 use crate::event_loop::worker::Worker;
 use crate::schedule::fairness::VISIT_BYTES;
 use commands::pubsub::channels::encode;
@@ -116,6 +117,10 @@ impl Worker {
             // The list may name a connection that is gone, and another that has its token now.
             let Some(connection) = self.connections.get_mut(token) else { continue };
             if !connection.output.take_pushed() {
+                continue;
+            }
+            if is_outdated(&self.shared.engine, connection) {
+                self.close(token);
                 continue;
             }
             let metrics = &self.shared.engine.metrics()[self.index];

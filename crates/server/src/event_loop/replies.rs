@@ -56,7 +56,15 @@ impl Worker {
                 unsent.push((token, Unsent::Gone));
                 continue;
             }
-            match send(connection, &self.settings, metrics, bytes, most, skip_first, now) {
+            if is_clustered && is_outdated(&self.shared.engine, connection) {
+                unsent.push((token, Unsent::Gone));
+                continue;
+            }
+            let sent = send(connection, &self.settings, metrics, bytes, most, skip_first, now);
+            if is_clustered && has_written {
+                connection.output.note_acknowledged(self.lapses);
+            }
+            match sent {
                 Err(end) => unsent.push((token, end)),
                 // The rest is sent in another visit; a connection with the replies of a chunked command is not settled.
                 Ok(()) if connection.socket.takes_more() => unfinished.push(token),
@@ -74,11 +82,19 @@ impl Worker {
         }
     }
 
-    /// Sends a reply that was held.
-    pub fn send_reply(&mut self, token: usize, bytes: &[u8], now: Now) {
+    /// Sends a reply that was held. `lapses`: how often the slot map had lapsed before it; None if it acknowledges no
+    /// writes that replicas may not have.
+    pub fn send_reply(&mut self, token: usize, bytes: &[u8], lapses: Option<u64>, now: Now) {
         let Some(connection) = self.connections.get_mut(token) else { return };
+        if is_outdated(&self.shared.engine, connection) {
+            return self.close(token);
+        }
         let metrics = &self.shared.engine.metrics()[self.index];
-        if let Err(end) = send(connection, &self.settings, metrics, bytes, usize::MAX, false, now) {
+        let sent = send(connection, &self.settings, metrics, bytes, usize::MAX, false, now);
+        if let Some(lapses) = lapses.filter(|_| self.shared.engine.is_clustered()) {
+            connection.output.note_acknowledged(lapses);
+        }
+        if let Err(end) = sent {
             self.end_unsent(token, end, now);
         }
     }
@@ -96,6 +112,13 @@ impl Worker {
 #[inline]
 fn has_lapsed(engine: &Engine, lapses: u64) -> bool {
     current_lapses(engine) != lapses
+}
+
+/// Whether unsent bytes of a connection acknowledge writes of a time since which the slot map has lapsed: they are not
+/// to be sent.
+#[inline]
+pub fn is_outdated(engine: &Engine, connection: &Connection) -> bool {
+    connection.output.acknowledges_by().is_some_and(|lapses| has_lapsed(engine, lapses))
 }
 
 /// How often the node's slot map has not held any more by this moment.

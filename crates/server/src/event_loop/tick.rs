@@ -3,6 +3,7 @@
 use crate::connection::chunked::ChunkedCommand;
 use crate::connection::input::{InputBytes, PENDING_COPY_MAX};
 use crate::connection::state::Connection;
+use crate::event_loop::replies::is_outdated;
 use crate::event_loop::tick_input::{TickInput, Unparsed};
 use crate::event_loop::worker::Worker;
 use crate::schedule::fairness::{LIGHT_BYTES, LIMITED_VISIT_MAX, VISIT_BYTES};
@@ -81,7 +82,8 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(token) else { return };
         connection.visits.begin();
         if connection.socket.takes_more() {
-            if connection.flush(self.fairness.visit_bytes(), now.unix_ms()).is_err() {
+            let is_outdated = is_outdated(&self.shared.engine, connection);
+            if is_outdated || connection.flush(self.fairness.visit_bytes(), now.unix_ms()).is_err() {
                 return self.close(token);
             }
             if connection.wakes(now.unix_ms(), self.patience) {

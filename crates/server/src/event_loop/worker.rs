@@ -21,6 +21,7 @@ use crate::event_loop::poller::{PollEvent, Poller, told};
 use crate::event_loop::proxy_links::ProxyLinks;
 use crate::event_loop::push_targets::PushTargets;
 use crate::event_loop::replies::LastWriter;
+use crate::event_loop::replies::is_outdated;
 use crate::event_loop::reply_buffer::ReplyBuffer;
 use crate::event_loop::settings::Settings;
 use crate::event_loop::status_lines::StatusLines;
@@ -336,7 +337,9 @@ impl Worker {
                 return self.enqueue(token);
             }
             // Earlier replies may have come in the same tick; a connection that is gone gets nothing.
-            let _ = connection.flush_all();
+            if !is_outdated(&self.shared.engine, connection) {
+                let _ = connection.flush_all();
+            }
             self.close(token);
         } else if let Some(client) = self.shared.engine.clients().get(id) {
             // The client was handed to another worker meanwhile.
@@ -372,8 +375,10 @@ impl Worker {
     /// Sends the last output that each connection's socket still takes.
     fn flush_on_shutdown(&mut self) {
         for (_, connection) in &mut self.connections {
-            // A connection that is gone gets nothing.
-            let _ = connection.flush_all();
+            if !is_outdated(&self.shared.engine, connection) {
+                // A connection that is gone gets nothing.
+                let _ = connection.flush_all();
+            }
         }
     }
 }

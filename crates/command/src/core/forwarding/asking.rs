@@ -222,7 +222,7 @@ fn join_of_scripts(command: &Command) -> Option<Join> {
     has("response_policy:agg_logical_and").then_some(Join::InAll)
 }
 
-fn writes(command: &Command) -> bool {
+pub(super) fn writes(command: &Command) -> bool {
     let is_script_that_reads = command.name.ends_with("_ro");
     !is_script_that_reads && command.flags.has(WRITE.and(MAY_REPLICATE))
 }
@@ -242,7 +242,7 @@ pub(super) fn is_self_contained(command: &Command) -> bool {
 }
 
 /// Returns whether a command may wait for others. Commands that read streams do so only if an argument asks for it.
-fn may_wait(command: &Command, args: &Args<'_>) -> bool {
+pub(super) fn may_wait(command: &Command, args: &Args<'_>) -> bool {
     let reads_streams = matches!(command.name, "xread" | "xreadgroup");
     command.flags.has(BLOCKING)
         && (!reads_streams || (1..args.len()).take_while(|at| !args.is(*at, "streams")).any(|at| args.is(at, "block")))

@@ -16,10 +16,11 @@
 //! command with effects that cannot be checked here [is not carried](carried). See docs/design/cluster-proxy.md.
 
 mod asking;
+mod asking_behind;
 mod carried;
 
 use crate::core::args::Args;
-use crate::core::cluster_routing::{self, Routed, slot_of_call};
+use crate::core::cluster_routing::slot_of_call;
 use crate::core::command::{Command, MAY_REPLICATE, RUNS_QUEUED, WRITE};
 use crate::core::context::Now;
 use crate::core::forwarding::asking::{Asking, is_self_contained, may_take_long};
@@ -35,6 +36,9 @@ use engine::keyspace::origin::Asker;
 use engine::{Engine, Error};
 use resp::encode_command;
 use std::sync::atomic::Ordering::Relaxed;
+
+pub use asking_behind::Behind;
+pub(in crate::core) use asking_behind::question_of_plain;
 
 /// Returns whether others are asked for this client: the node does that, and the client can wait for it and wants it.
 pub fn asks_for(engine: &Engine, session: &Session) -> bool {
@@ -77,31 +81,6 @@ pub fn question(
         (None, None) if asking::is_of_all(command) => Err(Error::NoDatabasePermission),
         _ => Ok(None),
     }
-}
-
-/// Returns the question for a command behind others of its client that other nodes are asked for already. None: the
-/// command needs a full check.
-pub fn question_behind(
-    engine: &Engine,
-    session: &mut Session,
-    (command, args): (&'static Command, &Args<'_>),
-) -> Option<Box<Question>> {
-    let reasons = engine.persistence_status().deny_reasons();
-    if !session.is_plain(engine) || !reasons.is_clustered_only() || !asks_for(engine, session) {
-        return None;
-    }
-    let map = engine.cluster().map();
-    let slot = slot_of_call(command, args).ok()??;
-    let owner = map.owners.get(usize::from(slot)).copied().flatten()?;
-    let is_open = map.serving == Some(owner) || map.importing.contains_key(&slot);
-    if is_open || !engine.cluster().is_up(&map) {
-        let (writes, publishes) = (command.flags.has(WRITE), false);
-        let reason = cluster_routing::route(engine, session, Routed { command, args, writes, publishes }).err();
-        matches!(reason, Some(Error::Moved(..))).then_some(())?;
-    }
-    session.open_slot = None;
-    let carried = Carried::of(engine, session, command, args)?;
-    Asking { engine, map: &map, session }.at_owner(carried, owner)
 }
 
 /// Returns whether a command about another node's slot may be queued here, since EXEC can ask for all of it.
