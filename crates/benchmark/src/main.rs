@@ -10,6 +10,7 @@
 //! | [`load_generator`], [`load_connection`], [`load_socket`], [`load_counts`], [`reply_counter`] | sends them and counts replies |
 //! | [`cluster_slots`] | the nodes of a cluster, and tags that route commands to them |
 //! | [`setup`], [`measured_run`] | commands besides the load; one run |
+//! | [`fuzz`] | random commands instead of a load |
 //! | [`report`], [`json_report`], [`percentile_plot`], [`svg`] | the results: texts, JSON, a picture |
 //! | [`comparison`] | two servers in turns |
 //!
@@ -23,6 +24,7 @@ mod cases;
 mod cluster_slots;
 mod combinations;
 mod comparison;
+mod fuzz;
 mod json_report;
 mod key_numbers;
 mod known_commands;
@@ -101,6 +103,9 @@ fn run(mut options: Options) -> Result<ExitCode, String> {
     }
     if options.idle {
         return idle(&options);
+    }
+    if options.fuzz.is_wanted {
+        return fuzz::run(&options, seed);
     }
     let data = payload(options.data_size, seed);
     let cases = match &options.workload {

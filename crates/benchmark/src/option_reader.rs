@@ -3,6 +3,7 @@
 //! Options end at `--` or at the first word that is none; the words behind are the command to measure.
 
 use crate::cluster_slots::ReadFrom;
+use crate::fuzz::fuzz_options::{FuzzLevel, FuzzMode};
 use crate::options::{Extent, Options};
 use crate::{combinations, workload};
 use resp::address::{Target, Uri, UriError};
@@ -51,6 +52,7 @@ pub fn parse(words: impl IntoIterator<Item = Vec<u8>>) -> Result<Request, UsageE
             || reader.encryption(&option)?
             || reader.requests(&option)?
             || reader.run(&option)?
+            || reader.fuzz(&option)?
             || reader.beyond(&option)?)
         {
             return Err(invalid(&option));
@@ -192,6 +194,28 @@ impl<I: Iterator<Item = Vec<u8>>> Reader<I> {
         Ok(true)
     }
 
+    /// Reads options of random commands.
+    fn fuzz(&mut self, option: &str) -> Result<bool, UsageError> {
+        match option {
+            "--fuzz" => self.options.fuzz.is_wanted = true,
+            "--fuzz-mode" => {
+                for word in self.value(option)?.split(',') {
+                    let mode = FuzzMode::named(word);
+                    let mode = mode.ok_or_else(|| UsageError::Value(format!("Invalid fuzz mode: {word}")))?;
+                    self.options.fuzz.modes.push(mode);
+                }
+            }
+            "--fuzz-loglevel" => {
+                let word = self.value(option)?;
+                let level = FuzzLevel::named(&word);
+                self.options.fuzz.unknown_level = level.is_none().then_some(word);
+                self.options.fuzz.level = level.unwrap_or_default();
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
     /// Reads options that only this program has.
     fn beyond(&mut self, option: &str) -> Result<bool, UsageError> {
         match option {
@@ -318,6 +342,10 @@ mod tests {
         assert_eq!(
             run("--cluster --rfr some").unwrap_err(),
             invalid("Invalid option \"some\" or option argument missing")
+        );
+        assert_eq!(
+            run("--fuzz-mode malformed-commands,some").unwrap_err(),
+            UsageError::Value("Invalid fuzz mode: some".into())
         );
         assert!(run("-c x").is_err());
         assert!(run("-n 5 --duration 3").is_err());

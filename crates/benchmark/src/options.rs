@@ -1,6 +1,7 @@
 //! The user's request, resolved: the command line is read by [`crate::option_reader`].
 
 use crate::cluster_slots::{Node, ReadFrom};
+use crate::fuzz::fuzz_options::FuzzOptions;
 use crate::workload;
 use cinnabar_tls::client_options::ClientOptions;
 use resp::address::Target;
@@ -73,6 +74,8 @@ pub struct Options {
     pub multipath: bool,
     pub functions: usize,
     pub function_keys: usize,
+    /// Random commands instead of a load.
+    pub fuzz: FuzzOptions,
     /// The command to measure instead of the tests.
     pub command: Vec<Vec<u8>>,
 }
@@ -119,6 +122,7 @@ impl Default for Options {
             multipath: false,
             functions: 10,
             function_keys: 1,
+            fuzz: FuzzOptions::default(),
             command: Vec::new(),
         }
     }

@@ -37,6 +37,13 @@ Options:
  --rfr <mode>       Nodes that --cluster loads: no (default) the primaries, yes
                     the replicas, all of them; replicas are for reads only
  --mptcp            Connect with MPTCP, over several paths
+ --fuzz             Send random commands, made of the server's COMMAND DOCS, and
+                    count replies; the data is of no more use afterwards
+ --fuzz-mode <modes>
+                    malformed-commands: spoil some of them; config-commands: also
+                    CONFIG SET; separated by commas
+ --fuzz-loglevel <level>
+                    none, error, info (default) or debug
  --enable-tracking  Turn client tracking on first
  -k <boolean>       1: keep connections, 0: connect anew for each batch (default 1)
  -r <range>         Random keys, members and scores from so many; without it all

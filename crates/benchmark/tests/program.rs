@@ -39,6 +39,10 @@ impl Server {
     }
 }
 
+/// COMMAND DOCS of a server that has GET only.
+const DOCS: &[u8] = b"*2\r\n$3\r\nget\r\n*4\r\n$5\r\ngroup\r\n$6\r\nstring\r\n$9\r\narguments\r\n\
+    *1\r\n*4\r\n$4\r\nname\r\n$3\r\nkey\r\n$4\r\ntype\r\n$3\r\nkey\r\n";
+
 fn serve(mut stream: TcpStream, reply: &[u8], gets: &AtomicUsize) {
     let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
@@ -54,6 +58,7 @@ fn serve(mut stream: TcpStream, reply: &[u8], gets: &AtomicUsize) {
                     gets.fetch_add(1, Ordering::Relaxed);
                     reply
                 }
+                Some("COMMAND") => DOCS,
                 Some("INCR") => b":1\r\n",
                 Some("CONFIG") => b"*2\r\n$4\r\nsave\r\n$0\r\n\r\n",
                 _ => b"+OK\r\n",
@@ -335,4 +340,29 @@ fn options_that_do_not_fit_the_commands_are_refused() {
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(1), &b""[..]), "{options}");
         assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
     }
+}
+
+#[test]
+fn random_commands_are_those_that_the_server_documents() {
+    let run = |reply: &'static [u8]| {
+        let server = Server::start(reply);
+        let output = server.load("--fuzz -n 103 -c 4 --seed 1");
+        let lines: Vec<String> = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(|line| line.split("] ").last().unwrap_or_default().to_owned())
+            .collect();
+        (server.gets(), output.status.code(), lines)
+    };
+    let has = |lines: &[String], line: &str| assert!(lines.iter().any(|known| known == line), "{line}: {lines:?}");
+    let (gets, status, lines) = run(b"$1\r\nx\r\n");
+    assert_eq!((gets, status), (100, Some(0)));
+    has(&lines, "Running fuzzer with 4 clients, 25 commands per client (103 total commands)");
+    has(&lines, "Success replies: 100");
+    has(&lines, "Success rate: 100.00%");
+    let (_, status, lines) = run(b"-ERR syntax error\r\n");
+    assert_eq!(status, Some(0));
+    has(&lines, "Error replies: 100");
+    let (_, status, lines) = run(b"!bogus\r\n");
+    assert_eq!(status, Some(0));
+    has(&lines, "FUZZING ABORTED: Malformed reply detected");
 }

@@ -1,14 +1,12 @@
 //! Commands to a server besides the load: each connection's greeting, and queries over a connection of their own.
 
+pub mod server_link;
+
 use crate::cluster_slots::{self, Node};
 use crate::load_generator::{Encryption, RunFailure};
-use crate::load_socket::connected;
 use crate::options::Options;
-use cinnabar_tls::client_stream::ClientStream;
 use resp::Value;
-use resp::address::Target;
-use std::io::{Read, Write};
-use std::net::ToSocketAddrs;
+use server_link::{LinkError, ServerLink};
 
 /// A server's `save` and `appendonly`.
 pub type Durability = (String, String);
@@ -72,47 +70,22 @@ fn text_of(value: &Value) -> Option<String> {
 pub fn ask(options: &Options, commands: &[Vec<Vec<u8>>]) -> Result<Vec<Value>, String> {
     let cannot =
         |error: std::io::Error| format!("Could not connect to server at {}: {}", options.target, reason(&error));
-    let mut stream: Box<dyn ReadWrite> = match &options.target {
-        Target::Tcp { host, port } => {
-            let mut outcome = Err(std::io::ErrorKind::AddrNotAvailable.into());
-            for address in (host.as_str(), *port).to_socket_addrs().map_err(cannot)? {
-                outcome = connected(address, options.multipath);
-                if outcome.is_ok() {
-                    break;
-                }
-            }
-            let stream = outcome.map_err(cannot)?;
-            match encryption(options)? {
-                Some((settings, name)) => Box::new(ClientStream::connect(stream, settings, name).map_err(cannot)?),
-                None => Box::new(stream),
-            }
-        }
-        Target::Unix(path) => Box::new(std::os::unix::net::UnixStream::connect(path).map_err(cannot)?),
-    };
+    let mut link = ServerLink::open(options, encryption(options)?, None).map_err(cannot)?;
     let greeting = greeting(options, false);
-    let mut bytes = Vec::new();
-    for command in greeting.iter().chain(commands) {
-        resp::encode_command(&mut bytes, command);
-    }
-    stream.write_all(&bytes).map_err(cannot)?;
+    link.send(greeting.iter().chain(commands)).map_err(cannot)?;
     let mut answers = Vec::new();
-    let mut decoder = resp::reply_value::Decoder::new();
-    let (mut pending, mut buffer) = (Vec::new(), [0; 4096]);
     while answers.len() < greeting.len() + commands.len() {
-        let count = stream.read(&mut buffer).map_err(cannot)?;
-        if count == 0 {
-            return Err(format!("{} closed the connection", options.target));
+        let value = link.receive().map_err(|error| match error {
+            LinkError::Io(error) => cannot(error),
+            LinkError::Closed => format!("{} closed the connection", options.target),
+            LinkError::Protocol(error) => error.to_string(),
+        })?;
+        if let Value::Error(text) = &value
+            && answers.len() < greeting.len()
+        {
+            return Err(replied(options, text));
         }
-        pending.extend_from_slice(&buffer[..count]);
-        while let Some((value, used)) = decoder.decode(&pending).map_err(|error| error.to_string())? {
-            pending.drain(..used);
-            if let Value::Error(text) = &value
-                && answers.len() < greeting.len()
-            {
-                return Err(replied(options, text));
-            }
-            answers.push(value);
-        }
+        answers.push(value);
     }
     Ok(answers.split_off(greeting.len()))
 }
@@ -134,9 +107,6 @@ pub fn servers(options: &Options) -> Vec<Options> {
 fn replied(options: &Options, text: &[u8]) -> String {
     format!("Node {} replied with error:\n{}", options.target, String::from_utf8_lossy(text))
 }
-
-trait ReadWrite: Read + Write {}
-impl<T: Read + Write> ReadWrite for T {}
 
 /// Returns the reason why a run ended early, for the user.
 pub fn explain(failure: RunFailure, options: &Options) -> String {
