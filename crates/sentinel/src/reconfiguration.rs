@@ -1,7 +1,7 @@
 //! A failover's steps after the promotion: the other replicas follow, then the promoted one is the primary.
 
 use crate::model::effect::Level;
-use crate::model::instance::{FailoverState, Flags, InstanceId};
+use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId};
 use crate::sentinel::Sentinel;
 
 impl Sentinel {
@@ -58,12 +58,16 @@ impl Sentinel {
         let group = self.instances.group(primary);
         let (replicas, since) = (group.replicas.clone(), group.failover.state_since);
         let late = self.now - since > group.failover_timeout;
+        // It was started again, and confirms nothing: the replicas cannot be synchronized with it, another one can lead.
+        let reported = &self.instances[promoted].reported;
+        let forgot = reported.acknowledges == Some(Acknowledging::Unconfirmed)
+            && self.now - reported.acknowledges_since > self.instances[promoted].down_after;
         let done = Flags::PROMOTED.and(Flags::RECONF_DONE).and(Flags::S_DOWN);
         let open = replicas.iter().any(|&id| !self.instances[id].flags.has(done));
         if late {
             self.event_of(Level::Warning, "+failover-end-for-timeout", primary, "");
         }
-        if late || !open {
+        if late || forgot || !open {
             self.event_of(Level::Warning, "+failover-end", primary, "");
             self.enter(primary, FailoverState::UpdateConfig);
         }

@@ -8,7 +8,8 @@
 //! A replica answers no reads about such slots. The replica takes them over with the others if its link was up when
 //! they came: data that it lacks then is data that any replica may lack. A node that becomes a replica of one with more
 //! slots than its own, or whose link is down, has no keys of the additional ones. These slots stay with the owner of
-//! their keys when the node replaces its primary, until the link is up and the stream has reached that offset.
+//! their keys when the node replaces its primary, until the link is up and the stream has reached that offset. The end
+//! of their import in the stream does as well: it stands behind their keys, whenever the node hears of the claim.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Facts;
@@ -21,6 +22,8 @@ pub(super) struct ComingSlots {
     slots: SlotSet,
     /// Slots among them that came while the stream was down.
     absent: SlotSet,
+    /// Slots whose import has ended in the stream before the primary was heard to claim them.
+    unclaimed: SlotSet,
     /// Offset of the primary's stream at which all of them have arrived; None: not announced since they came.
     until: Option<i64>,
 }
@@ -35,8 +38,10 @@ impl ComingSlots {
         &self.absent
     }
 
-    /// Adds slots; `with_stream`: the link to their owner is up.
-    fn add(&mut self, slots: &SlotSet, with_stream: bool) {
+    /// Adds slots that the primary claims; `with_stream`: the link to their owner is up.
+    fn add(&mut self, claimed: &SlotSet, with_stream: bool) {
+        let slots = &claimed.without(&self.unclaimed);
+        self.unclaimed = self.unclaimed.without(claimed);
         if !slots.is_empty() {
             (self.slots, self.until) = (self.slots.union(slots), None);
         }
@@ -57,9 +62,24 @@ impl ComingSlots {
         let is_there = facts.is_linked && self.until.is_some_and(|until| facts.replication_offset >= until);
         let are_here = is_there && !self.slots.is_empty();
         if is_there {
-            *self = ComingSlots::default();
+            *self = ComingSlots { unclaimed: std::mem::take(&mut self.unclaimed), ..ComingSlots::default() };
         }
         are_here
+    }
+
+    /// Records the end of an import in the primary's stream; `owned`: the slots that the primary is known to own.
+    /// Returns whether slots are no longer coming.
+    fn import_ended(&mut self, imported: &SlotSet, owned: &SlotSet) -> bool {
+        let before = self.slots.len();
+        self.slots = self.slots.without(imported);
+        self.absent = self.absent.without(imported);
+        self.unclaimed = self.unclaimed.union(&imported.without(owned));
+        self.slots.len() < before
+    }
+
+    /// Forgets that an import of slots has ended: another node owns them, or the data is replaced.
+    pub fn forget_imported(&mut self, slots: &SlotSet) {
+        self.unclaimed = self.unclaimed.without(slots);
     }
 }
 
@@ -68,6 +88,16 @@ impl Bus {
     pub(super) fn slots_with_data(&self) -> SlotSet {
         let owner = self.nodes.get(&self.nodes.my_primary());
         owner.map(|owner| owner.slots.without(&self.coming.absent)).unwrap_or_default()
+    }
+
+    /// Records the end of an import in the stream of this node's primary.
+    pub(super) fn note_imported(&mut self, imported: &SlotSet) {
+        let myself = self.nodes.myself();
+        if let Some(primary) = myself.primary.filter(|_| !myself.is_primary()).and_then(|id| self.nodes.get(&id))
+            && self.coming.import_ended(imported, &primary.slots)
+        {
+            self.todo.slot_map_changed();
+        }
     }
 
     /// Records a claim of slots; `had`: the slots whose keys this node had before.
@@ -127,6 +157,46 @@ mod tests {
         bus.stood_still(20_000);
         bus.take_claim(primary, 1, &SlotSet::of([0..=12]));
         assert_eq!(*bus.coming.absent(), SlotSet::of([10..=12]));
+    }
+
+    /// The end of an import stands behind its keys in the stream. The node may hear of the claim before or after it, and
+    /// may find out only then that it stood still, or that its link is down.
+    #[test]
+    fn slots_whose_import_has_ended_in_the_stream_have_come() {
+        for claim_is_first in [false, true] {
+            let (mut bus, primary) = replica();
+            let other = add_primary(&mut bus);
+            (10..=12).for_each(|slot| _ = bus.nodes.set_owner(slot, Some(other)));
+            bus.set_facts(facts(650, true), 1);
+            bus.stood_still(20_000);
+            if claim_is_first {
+                bus.take_claim(primary, 9, &SlotSet::of([0..=12]));
+                assert_eq!(*bus.coming.absent(), SlotSet::of([10..=12]));
+            }
+            bus.note_imported(&SlotSet::of([10..=12]));
+            if !claim_is_first {
+                bus.take_claim(primary, 9, &SlotSet::of([0..=12]));
+            }
+            assert!(bus.coming.slots().is_empty() && bus.coming.absent().is_empty(), "{claim_is_first}");
+            bus.set_facts(facts(650, false), 20_001);
+            bus.replace_my_primary();
+            assert_eq!(bus.nodes.myself().slots, SlotSet::of([0..=12]), "{claim_is_first}");
+        }
+    }
+
+    #[test]
+    fn an_import_that_has_ended_says_nothing_of_a_later_one() {
+        let (mut bus, primary) = replica();
+        let other = add_primary(&mut bus);
+        bus.set_facts(facts(650, true), 1);
+        bus.note_imported(&SlotSet::of([10..=12]));
+        bus.take_claim(other, 8, &SlotSet::of([10..=10]));
+        bus.set_facts(facts(650, false), 2);
+        bus.take_claim(primary, 9, &SlotSet::of([0..=12]));
+        assert_eq!(*bus.coming.absent(), SlotSet::of([10..=10]), "another node had it meanwhile");
+        bus.take_claim(other, 10, &SlotSet::of([11..=11]));
+        bus.take_claim(primary, 11, &SlotSet::of([0..=12]));
+        assert_eq!(*bus.coming.absent(), SlotSet::of([10..=11]));
     }
 
     /// The former primary was stopped while slots were granted to it, takes them when it resumes, and recovers its

@@ -203,7 +203,7 @@ impl Migrations {
         Ok(())
     }
 
-    /// Ends an import as a primary, or another client, orders.
+    /// Ends an import as a primary, or another client, orders. Returns the slots whose keys it has brought.
     ///
     /// # Errors
     /// Returns a [`RequestError`] if the arguments are invalid, or the job is unknown.
@@ -212,11 +212,11 @@ impl Migrations {
         args: &[&[u8]],
         is_replayed: bool,
         view: MigrationView<'_>,
-    ) -> Result<(), RequestError> {
+    ) -> Result<SlotSet, RequestError> {
         let said = requests::finish(args)?;
-        if self.job(&said.name).is_none() {
+        let Some(slots) = self.job(&said.name).map(|job| job.slots.to_set()) else {
             return refused("No such slot migration job");
-        }
+        };
         let state = match () {
             () if said.state.eq_ignore_ascii_case(b"success") => JobState::Success,
             () if said.state.eq_ignore_ascii_case(b"failed") => JobState::Failed,
@@ -227,11 +227,11 @@ impl Migrations {
             Some(job) if is_replayed => job.state = JobState::CleaningUp,
             // The stream of a former primary is applied until this node begins to lead, which has ended the job
             // already.
-            Some(job) if job.state == JobState::CleaningUp => return Ok(()),
+            Some(job) if job.state == JobState::CleaningUp => return Ok(SlotSet::none()),
             _ => {}
         }
         self.finish(&said.name, state, said.message, view);
-        Ok(())
+        Ok(if state == JobState::Success { slots } else { SlotSet::none() })
     }
 
     /// Takes a word of the other end.

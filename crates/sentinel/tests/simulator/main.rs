@@ -162,6 +162,30 @@ fn a_coordinated_failover_ends_with_its_primary() {
 }
 
 #[test]
+fn a_promoted_server_that_was_started_again_before_its_failover_ends_is_replaced() {
+    // The other Sentinels would follow the new configuration, and replace its primary: a single one shows the fault.
+    for seed in seeds() {
+        let mut world = World::new(seed, 1, 3);
+        world.acknowledge();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        world.crash_server(old);
+        let limit = (DOWN_AFTER + 5 * SECOND) / 20;
+        let promoted = (0..limit).find_map(|_| {
+            world.run(20);
+            (0..3).find(|&server| server != old && !world.is_replica(server))
+        });
+        let promoted = promoted.expect("a failover");
+        world.crash_server(promoted);
+        world.restart_server(promoted);
+        // The failover itself would end later, by its timeout.
+        world.run(2 * DOWN_AFTER + 3 * SECOND);
+        let last = (0..3).find(|&server| server != old && server != promoted).unwrap();
+        assert_eq!(world.agreed_primary(), last, "seed {seed}");
+    }
+}
+
+#[test]
 fn each_replica_is_tried_until_one_acknowledges() {
     for seed in seeds() {
         let mut world = World::new(seed, 3, 4);

@@ -47,7 +47,7 @@ impl LinkThread {
         let end = self.until(&mut snapshots, &mut source, wanted, ends)?;
         link.associate(&end);
         // PSYNC follows as soon as the primary has answered, even if the snapshot fails meanwhile.
-        wire.send(link)?;
+        wire.send(link);
         stop_if_told(self.status());
         let (is_done, is_lost) = (AtomicBool::new(false), AtomicBool::new(false));
         let limit = config.output_buffer_limit(ClientClass::Replica).hard_bytes;
@@ -105,7 +105,7 @@ impl LinkThread {
         find: impl Fn(&Arrived<'_>) -> Option<T>,
     ) -> Result<T, End> {
         while wanted.is_wanted() {
-            wire.send(link)?;
+            wire.send(link);
             let now = wire.now();
             let (taken, arrived) = link.take(wire.input(), now)?;
             let found = find(&arrived);
@@ -133,7 +133,7 @@ fn buffer(
     let most = if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
     let (mut is_full, mut has_looked) = (false, false);
     loop {
-        wire.send(link)?;
+        wire.send(link);
         if !link.is_streaming() {
             let now = wire.now();
             let (taken, arrived) = link.take(wire.input(), now)?;

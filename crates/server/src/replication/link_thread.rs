@@ -301,16 +301,19 @@ impl LinkThread {
                 return Err(End::Io(io::ErrorKind::ConnectionAborted.into()));
             }
             self.shared.sleep_with_server();
-            wire.send(link)?;
+            wire.send(link);
             let now = wire.now();
             let (taken, arrived) = self.take(link, wire.input(), now, wanted)?;
             match arrived {
                 Arrived::Nothing if taken == 0 => {
-                    self.look_around(link, progress.as_mut(), now)?;
-                    wire.send(link)?;
+                    self.look_around(link, progress.as_mut(), now);
+                    wire.send(link);
                     wire.set_patience(patience(link, progress.as_ref(), now))?;
                     if wire.fill_up_to(self.status(), link.expected())? > 0 {
                         self.note_input(link, wire, progress.as_ref());
+                    } else {
+                        // A primary is silent if nothing has come: this replica may have read nothing for long.
+                        link.tick(wire.now())?;
                     }
                     progress.iter().for_each(|progress| wire.show(&progress.client));
                 }
@@ -355,9 +358,8 @@ impl LinkThread {
         Err(End::Unwanted)
     }
 
-    fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) -> Result<(), End> {
+    fn look_around(&self, link: &mut PrimaryLink, progress: Option<&mut Progress>, now: u64) {
         link.set_timeout(timeout(&self.engine().config().snapshot()));
-        link.tick(now)?;
         self.mind_silence(link, now);
         if let Some(progress) = progress.filter(|progress| progress.is_named) {
             let known = progress.marks.lock().known();
@@ -368,7 +370,6 @@ impl LinkThread {
                 self.ack(link, progress, offset, now);
             }
         }
-        Ok(())
     }
 
     fn note_input(&self, link: &mut PrimaryLink, wire: &Wire, progress: Option<&Progress>) {

@@ -14,7 +14,7 @@ use crate::system::log;
 use engine::host::peers::Peer;
 use engine::locks::sync::{Mutex, unlock_fairly};
 use replication::ack_schedule::{PERIOD, ack_command};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -47,14 +47,14 @@ pub struct LinkVoice {
 
 struct Connection {
     peer: Box<dyn Peer>,
-    /// Whether half of a word may have been sent.
-    is_broken: bool,
+    /// Whether half of a word may have been sent: nothing is sent any more.
+    is_mute: bool,
 }
 
 impl LinkVoice {
     /// Takes over a new connection.
     pub fn new(peer: Box<dyn Peer>) -> LinkVoice {
-        let connection = Mutex::new(Connection { peer, is_broken: false });
+        let connection = Mutex::new(Connection { peer, is_mute: false });
         LinkVoice {
             connection,
             word: Mutex::new(Word::None),
@@ -79,31 +79,27 @@ impl LinkVoice {
         *self.word.lock() = word;
     }
 
-    /// Lets the link's thread read or write. The clock, if it waits, is next.
+    /// Lets the link's thread read. The clock, if it waits, is next.
     ///
     /// # Errors
-    /// Errors of `work`, and a connection that broke before.
+    /// Errors of `work`.
     pub fn with_peer<R>(&self, work: impl FnOnce(&mut dyn Peer) -> io::Result<R>) -> io::Result<R> {
         let mut connection = self.connection.lock();
-        let result = if connection.is_broken { Err(ErrorKind::BrokenPipe.into()) } else { work(&mut *connection.peer) };
+        let result = work(&mut *connection.peer);
         unlock_fairly(connection);
         result
     }
 
-    /// Sends these bytes.
-    ///
-    /// # Errors
-    /// The connection is of no use any more.
-    pub fn say(&self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends these bytes, unless the connection has failed. A primary that died has left bytes in the connection that
+    /// only this replica may have: so the link ends where reading ends, and no failure to send ends it.
+    pub fn say(&self, bytes: &[u8]) {
         let mut connection = self.connection.lock();
-        if connection.is_broken {
-            return Err(ErrorKind::BrokenPipe.into());
+        if !connection.is_mute {
+            let sent = connection.peer.write_all(bytes).and_then(|()| connection.peer.flush());
+            connection.is_mute = sent.is_err();
+            self.said.fetch_add(bytes.len() as u64, Relaxed);
         }
-        let sent = connection.peer.write_all(bytes).and_then(|()| connection.peer.flush());
-        connection.is_broken = sent.is_err();
-        self.said.fetch_add(bytes.len() as u64, Relaxed);
         self.spoken.store(self.now(), Relaxed);
-        sent
     }
 
     /// Returns for how long the clock need not send anything.
@@ -138,8 +134,7 @@ impl LinkThread {
             if voice.rest().is_zero() && !is_over.load(Relaxed) && !self.shared.is_asleep() {
                 let word = voice.word.lock().clone();
                 if let Some(bytes) = self.bytes_of(&word, wanted) {
-                    // The link's thread meets the same error.
-                    let _ = voice.say(&bytes);
+                    voice.say(&bytes);
                 }
             }
         }

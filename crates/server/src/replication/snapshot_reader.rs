@@ -175,9 +175,11 @@ impl Wire {
     }
 
     /// Sends the words of the link.
-    pub fn send(&mut self, link: &mut PrimaryLink) -> io::Result<()> {
+    pub fn send(&mut self, link: &mut PrimaryLink) {
         let output = link.take_output();
-        if output.is_empty() { Ok(()) } else { self.voice.say(&output) }
+        if !output.is_empty() {
+            self.voice.say(&output);
+        }
     }
 }
 
@@ -328,6 +330,45 @@ mod tests {
         fn set_patience(&mut self, _: Duration) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    /// A primary that died behind its last bytes.
+    struct Dead(Sent);
+
+    impl Read for Dead {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.0.read(to)
+        }
+    }
+
+    impl Write for Dead {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Peer for Dead {
+        fn set_patience(&mut self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_dead_primary_are_read_to_their_end() {
+        let sent = Sent(io::Cursor::new(b"SET a 1".to_vec()));
+        let mut wire = Wire::new(Box::new(Dead(sent)), Duration::ZERO).unwrap();
+        wire.voice().say(b"REPLCONF ACK 7");
+        assert_eq!(wire.voice().said(), 14, "half of it may have gone");
+        wire.voice().say(b"REPLCONF ACK 7");
+        assert_eq!(wire.voice().said(), 14, "no word follows half of one");
+        let status = ReplicationStatus::default();
+        assert_eq!(wire.fill(&status).unwrap(), 7);
+        assert_eq!(wire.input(), b"SET a 1");
+        assert_eq!(wire.fill(&status).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 
     #[test]

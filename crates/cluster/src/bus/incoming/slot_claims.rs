@@ -97,6 +97,9 @@ impl Bus {
             self.source_changed(slot, from, claimant);
         }
         self.assign_slot(slot, Some(claimant));
+        if self.nodes.myself().primary != Some(claimant) {
+            self.coming.forget_imported(&SlotSet::of([slot..=slot]));
+        }
         self.todo.save(true);
         self.todo.update_state();
     }

@@ -68,7 +68,11 @@ impl Bus {
     /// # Errors
     /// Returns a [`RequestError`] if the arguments are invalid, or the job is unknown.
     pub fn finish_import(&mut self, args: &[&[u8]], is_replayed: bool, now: Millis) -> Result<(), RequestError> {
-        self.migrate(now, |all, view| all.finished(args, is_replayed, view))
+        let imported = self.migrate(now, |all, view| all.finished(args, is_replayed, view))?;
+        if !is_replayed {
+            self.note_imported(&imported);
+        }
+        Ok(())
     }
 
     /// Tracks an import that a file or a primary's snapshot has as in progress.
@@ -82,6 +86,7 @@ impl Bus {
             all.imports_are_gone(reason, view);
             all.forget_finished();
         });
+        self.coming.forget_imported(&SlotSet::all());
     }
 
     /// Records that the data has been read from a file: a primary does not continue jobs that were in progress. The
