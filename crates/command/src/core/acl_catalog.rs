@@ -14,6 +14,8 @@ use std::sync::OnceLock;
 /// [table](crate::core::command_table::CommandTable), which counts in the same order.
 pub struct Catalog {
     known: Vec<(&'static Command, CommandNumber)>,
+    /// Places of each category's commands, once one was asked for.
+    by_category: OnceLock<Vec<(&'static str, Vec<usize>)>>,
 }
 
 static CATALOG: OnceLock<Catalog> = OnceLock::new();
@@ -47,7 +49,7 @@ impl Catalog {
                     known.push((sub, CommandNumber { id, full_name, subcommands: 0..0, is_inner: true }));
                 }
             }
-            Catalog { known }
+            Catalog { known, by_category: OnceLock::new() }
         });
     }
 
@@ -57,9 +59,24 @@ impl Catalog {
     }
 
     /// Returns all commands of a category, as ACL CAT lists them.
-    pub fn names_of(&self, category: &'static str) -> impl Iterator<Item = &str> {
-        let has = move |(command, _): &&(&'static Command, CommandNumber)| categories(command).any(|it| it == category);
-        self.known.iter().filter(has).map(|(_, number)| &*number.full_name)
+    pub fn names_of(&self, category: &'static str) -> impl ExactSizeIterator<Item = &str> {
+        self.of(category).iter().map(|place| &*self.known[*place].1.full_name)
+    }
+
+    /// Returns the places of a category's commands.
+    fn of(&self, category: &str) -> &[usize] {
+        let all = self.by_category.get_or_init(|| {
+            let mut all: Vec<(&'static str, Vec<usize>)> = all_categories().map(|name| (name, Vec::new())).collect();
+            for (place, (command, _)) in self.known.iter().enumerate() {
+                for name in categories(command) {
+                    if let Some((_, places)) = all.iter_mut().find(|(known, _)| *known == name) {
+                        places.push(place);
+                    }
+                }
+            }
+            all
+        });
+        all.iter().find(|(known, _)| *known == category).map_or(&[], |(_, places)| places)
     }
 
     /// Returns the number and name of an entry's command.
@@ -80,8 +97,7 @@ impl CommandCatalog for Catalog {
 
     fn of_category(&self, category: &[u8]) -> Option<Vec<CommandNumber>> {
         let name = category_named(category)?;
-        let has = |(command, _): &&(&'static Command, CommandNumber)| categories(command).any(|it| it == name);
-        Some(self.known.iter().filter(has).map(|(_, number)| number.clone()).collect())
+        Some(self.of(name).iter().map(|place| self.known[*place].1.clone()).collect())
     }
 }
 

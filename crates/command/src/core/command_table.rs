@@ -13,6 +13,8 @@ pub struct CommandTable {
     count: usize,
     /// Names by id, once one was asked for.
     names: OnceLock<Vec<&'static str>>,
+    /// Commands and subcommands by name, once they were asked for.
+    by_name: OnceLock<Vec<&'static CommandEntry>>,
 }
 
 static TABLE: OnceLock<CommandTable> = OnceLock::new();
@@ -69,7 +71,7 @@ impl CommandTable {
             }
         }
         let slots = (0..SLOTS).map(|_| Vec::new()).collect();
-        let mut table = CommandTable { slots, count: 0, names: OnceLock::new() };
+        let mut table = CommandTable { slots, count: 0, names: OnceLock::new(), by_name: OnceLock::new() };
         for (name, command) in named {
             assert!(name.is_empty() || table.find(&name).is_none(), "two commands are called {}", command.name);
             let entry = CommandEntry::new(command, &name, None, &mut table.count);
@@ -94,6 +96,15 @@ impl CommandTable {
     /// Returns the top-level commands, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &CommandEntry> {
         self.slots.iter().flatten().map(|(_, entry)| entry)
+    }
+
+    /// Returns all commands and subcommands in the order of their full names.
+    pub fn by_name(&'static self) -> &'static [&'static CommandEntry] {
+        self.by_name.get_or_init(|| {
+            let mut all: Vec<_> = self.iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();
+            all.sort_by(|a, b| a.full_name.cmp(&b.full_name));
+            all
+        })
     }
 
     /// Returns the most commands that share a slot: a lookup compares as many names at most.

@@ -228,16 +228,38 @@ pub(crate) fn reset_counters() {
 
 /// Returns the text of CLUSTER INFO; empty without a cluster.
 pub(crate) fn info_text(engine: &Engine) -> String {
-    let text = |desk: &dyn Desk| {
+    let mut text = String::new();
+    each_number(engine, &mut |name, number| {
+        let _ = match number {
+            NodeNumber::Count(count) => write!(text, "{name}:{count}\r\n"),
+            NodeNumber::State(is_up) => write!(text, "{name}:{}\r\n", STATES[usize::from(is_up)]),
+        };
+    });
+    text
+}
+
+/// Value of a field of CLUSTER INFO.
+pub(crate) enum NodeNumber {
+    Count(u64),
+    /// Whether the cluster serves, by [`STATES`].
+    State(bool),
+}
+
+/// Words for a cluster that does not serve and for one that does.
+pub(crate) const STATES: [&str; 2] = ["fail", "ok"];
+
+/// Visits the fields of CLUSTER INFO; none without a cluster.
+pub(crate) fn each_number(engine: &Engine, visit: &mut dyn FnMut(&str, NodeNumber)) {
+    if let Ok(desk) = desk() {
         let view = desk.view();
         // The node may know already that the cluster serves, and admit commands a little later.
         let is_up = view.is_up() && engine.cluster().is_up(&engine.cluster().map());
-        text_of(&view, is_up, desk.published())
-    };
-    desk().map(text).unwrap_or_default()
+        visit("cluster_state", NodeNumber::State(is_up));
+        each_count(&view, desk.published(), &mut |name, count| visit(name, NodeNumber::Count(count)));
+    }
 }
 
-fn text_of(view: &NodeView, is_up: bool, published: Published) -> String {
+fn each_count(view: &NodeView, published: Published, line: &mut dyn FnMut(&str, u64)) {
     let (mut assigned, mut ok, mut suspected, mut failed) = (0, 0, 0, 0);
     let mut counts = [0; 4];
     for node in view.nodes().iter() {
@@ -255,27 +277,24 @@ fn text_of(view: &NodeView, is_up: bool, published: Published) -> String {
         }
     }
     let myself = view.nodes().myself();
-    let mut text = String::new();
-    let mut line = |name: &str, value: &dyn std::fmt::Display| _ = write!(text, "{name}:{value}\r\n");
-    line("cluster_state", &if is_up { "ok" } else { "fail" });
-    line("cluster_slots_assigned", &assigned);
-    line("cluster_slots_ok", &ok);
-    line("cluster_slots_pfail", &suspected);
-    line("cluster_slots_fail", &failed);
-    line("cluster_nodes_pfail", &counts[0]);
-    line("cluster_nodes_fail", &counts[1]);
-    line("cluster_voting_nodes_pfail", &counts[2]);
-    line("cluster_voting_nodes_fail", &counts[3]);
-    line("cluster_known_nodes", &view.nodes().len());
-    line("cluster_size", &view.size());
-    line("cluster_current_epoch", &view.current_epoch());
-    line("cluster_my_epoch", &view.nodes().epoch_of(myself));
+    line("cluster_slots_assigned", assigned as u64);
+    line("cluster_slots_ok", ok as u64);
+    line("cluster_slots_pfail", suspected as u64);
+    line("cluster_slots_fail", failed as u64);
+    line("cluster_nodes_pfail", counts[0] as u64);
+    line("cluster_nodes_fail", counts[1] as u64);
+    line("cluster_voting_nodes_pfail", counts[2] as u64);
+    line("cluster_voting_nodes_fail", counts[3] as u64);
+    line("cluster_known_nodes", view.nodes().len() as u64);
+    line("cluster_size", view.size() as u64);
+    line("cluster_current_epoch", view.current_epoch());
+    line("cluster_my_epoch", view.nodes().epoch_of(myself));
     let counters = view.counters(published);
     for (way, traffic) in [("sent", &counters.sent), ("received", &counters.received)] {
         for (kind, count) in MessageType::ALL.iter().zip(traffic.messages).filter(|(_, count)| *count > 0) {
-            line(&format!("cluster_stats_messages_{}_{way}", kind.name()), &count);
+            line(&format!("cluster_stats_messages_{}_{way}", kind.name()), count);
         }
-        line(&format!("cluster_stats_messages_{way}"), &traffic.messages.iter().sum::<u64>());
+        line(&format!("cluster_stats_messages_{way}"), traffic.messages.iter().sum::<u64>());
     }
     let (sent, received) = (&counters.sent, &counters.received);
     for (what, out, came) in [
@@ -283,9 +302,8 @@ fn text_of(view: &NodeView, is_up: bool, published: Published) -> String {
         ("pubsub_", sent.publish_bytes, received.publish_bytes),
         ("module_", sent.module_bytes, received.module_bytes),
     ] {
-        line(&format!("cluster_stats_{what}bytes_sent"), &out);
-        line(&format!("cluster_stats_{what}bytes_received"), &came);
+        line(&format!("cluster_stats_{what}bytes_sent"), out);
+        line(&format!("cluster_stats_{what}bytes_received"), came);
     }
-    line("total_cluster_links_buffer_limit_exceeded", &counters.links_over_limit);
-    text
+    line("total_cluster_links_buffer_limit_exceeded", counters.links_over_limit);
 }

@@ -30,7 +30,7 @@ mod slot_stats;
 mod slots_word;
 
 pub(crate) use bus_orders::{change_debug, kill_links};
-pub(crate) use bus_questions::{info_text, link_counts, reset_counters};
+pub(crate) use bus_questions::{NodeNumber, STATES, each_number, link_counts, reset_counters};
 pub use log_text::count_sent;
 pub(crate) use slots_word::SlotsWord;
 

@@ -218,7 +218,7 @@ pub fn end_if_over(engine: &Engine, now: SteadyMs) {
 
 /// Returns the processor time of the process until now.
 fn cpu(engine: &Engine) -> CpuTimes {
-    let process = engine.host().process();
+    let process = engine.host().cpu_times();
     (process.user, process.system)
 }
 

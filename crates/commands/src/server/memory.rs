@@ -9,11 +9,13 @@ use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, READONLY, key};
 use crate::core::context::Context;
 use crate::core::help::HELP;
+use engine::clients::registry::ClientInfo;
 use engine::data::value::Value;
 use engine::host::memory::MemoryStats;
-use engine::keyspace::keyspace_stats::Overview;
+use engine::keyspace::keyspace_sums::Overview;
 use engine::propagation::change_log::LogKeeper;
 use engine::{Engine, Error};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 const SUB: Command = Command { group: Group::Server, since: "4.0.0", arity: 2, ..Command::DEFAULT };
@@ -125,9 +127,16 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    pub fn new(engine: &Engine, overview: Overview, memory: MemoryStats) -> Accounts {
+    /// Gathers the accounts for a command.
+    fn of(cx: &mut Context<'_>) -> Accounts {
+        let memory = cx.engine.host().memory();
+        Accounts::new(cx.engine, &cx.engine.clients().all(), Overview::of(&mut cx.keys), memory)
+    }
+
+    /// Adds up the accounts. `present`: all clients.
+    pub fn new(engine: &Engine, present: &[Arc<ClientInfo>], overview: Overview, memory: MemoryStats) -> Accounts {
         let (mut clients, mut slot_imports, mut slot_exports) = (0, 0, 0);
-        for client in engine.clients().all() {
+        for client in present {
             let sum = match &client.migration {
                 end if end.is_source.load(Relaxed) => &mut slot_imports,
                 end if end.is_target.load(Relaxed) => &mut slot_exports,
@@ -172,7 +181,8 @@ impl Accounts {
         let stream = self.backlog + self.replicas + self.buffered;
         let others = self.scripts + self.functions + self.log + stream;
         let clients = self.clients + self.slot_imports + self.slot_exports;
-        self.memory.startup + clients + others + self.tables() + self.overview.total(|db| db.expiry_bytes) as u64
+        let expiries = (self.overview.total(|db| db.expiry_bytes) + self.overview.idle_bytes) as u64;
+        self.memory.startup + clients + others + self.tables() + expiries
     }
 
     pub fn dataset(&self) -> u64 {
@@ -196,7 +206,7 @@ pub fn difference(whole: u64, part: u64) -> i64 {
 }
 
 fn stats(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
+    let accounts = Accounts::of(cx);
     let Accounts { memory, overview, scripts, functions, log, backlog, replicas, buffered, .. } = &accounts;
     let selected = cx.session.db;
     let keys = overview.total(|db| db.keys) as u64;
@@ -296,8 +306,10 @@ fn allocator_report(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 }
 
 fn doctor(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let accounts = Accounts::new(cx.engine, Overview::of(&mut cx.keys), cx.engine.host().memory());
-    let report = diagnosis(&accounts, cx.engine.clients().len() as u64);
+    // The keyspace's own numbers say nothing about problems.
+    let clients = cx.engine.clients().all();
+    let accounts = Accounts::new(cx.engine, &clients, Overview::default(), cx.engine.host().memory());
+    let report = diagnosis(&accounts, clients.len() as u64);
     cx.reply.verbatim(b"txt", report.as_bytes());
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::directive_value::{ClientClass, DirectiveValue, OutputBufferLimit, Sav
 use crate::glob;
 use crate::locks::sync::Mutex;
 use crossbeam_utils::CachePadded;
+use std::borrow::Cow;
 
 /// Values of all directives. Asking a directive for another kind of value than its entry declares is a mistake in the
 /// program and panics; a test asks each of them.
@@ -325,7 +326,10 @@ impl ConfigStore {
             restore_dir(&new, &old, hooks);
             return Err(failed(changed[at].name, &text));
         }
-        self.publish(new);
+        // Without a new value the configuration stays as it is, and no copy was made.
+        if let Cow::Owned(new) = new {
+            self.publish(new);
+        }
         Ok(())
     }
 
@@ -420,12 +424,17 @@ fn admit<'p>(
 }
 
 /// Returns the new configuration, and the directives whose hooks must run.
-fn evaluate(
+fn evaluate<'c>(
     wanted: &[(FoundDirective, &[u8])],
-    old: &Config,
+    old: &'c Config,
     hooks: &dyn ApplyHooks,
-) -> Result<(Config, Vec<FoundDirective>), SetError> {
-    let mut new = old.clone();
+) -> Result<(Cow<'c, Config>, Vec<FoundDirective>), SetError> {
+    let mut new = Cow::Borrowed(old);
+    let put = |new: &mut Cow<'_, Config>, directive, value: DirectiveValue| {
+        if value != *new.value(directive) || new.unmet.iter().any(|(unmet, _)| *unmet == directive) {
+            new.to_mut().replace(directive, value);
+        }
+    };
     let mut changed = Vec::with_capacity(wanted.len());
     for (found, text) in wanted {
         let entry = found.entry;
@@ -448,9 +457,9 @@ fn evaluate(
         if entry.directive == Directive::IO_THREADS
             && wanted.iter().all(|(it, _)| it.entry.directive != Directive::THREADS)
         {
-            new.replace(Directive::THREADS, value.clone());
+            put(&mut new, Directive::THREADS, value.clone());
         }
-        new.replace(entry.directive, value);
+        put(&mut new, entry.directive, value);
     }
     Ok((new, changed))
 }

@@ -18,6 +18,13 @@ pub struct ExpiryIndex {
     pub elements: TtlIndex,
 }
 
+impl ExpiryIndex {
+    /// Returns the bytes on the heap.
+    pub fn memory_usage(&self) -> usize {
+        self.keys.memory_usage() + self.elements.memory_usage()
+    }
+}
+
 /// Returns the earliest expiry of an element, if the entry's value is a collection that has such.
 pub(crate) fn element_expiry(entry: &KeyEntry) -> Option<u64> {
     if let Value::Payload(object) = entry.value() { object.next_expiry() } else { None }

@@ -69,7 +69,10 @@ impl Engine {
                     return;
                 }
                 let shard = self.locks().one_unless(index, || self.scripts().is_long());
-                found = shard.and_then(|mut shard| shard.listeners.tracked.forget_any(fastrand::usize(..)));
+                found = shard.and_then(|mut shard| {
+                    self.note_change(index);
+                    shard.listeners.tracked.forget_any(fastrand::usize(..))
+                });
                 if found.is_some() {
                     break;
                 }

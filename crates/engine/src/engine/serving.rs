@@ -225,7 +225,10 @@ impl Engine {
         }
         for key in ticket.keys() {
             match self.locks().one_unless(key.hash.shard(), || self.scripts().is_long()) {
-                Some(mut shard) => shard.dbs[key.db].clients.end_wait(&key.name, ticket.arrival),
+                Some(mut shard) => {
+                    self.note_change(key.hash.shard());
+                    shard.dbs[key.db].clients.end_wait(&key.name, ticket.arrival);
+                }
                 None => return self.defer(DeferredWork::Ticket(Arc::clone(ticket))),
             }
         }
@@ -259,7 +262,10 @@ impl Engine {
     /// Takes a mark off a key, whose lock may not be held; later, if a script holds that for long.
     pub fn unwatch(&self, key: AwaitedKey, flag: &Arc<WatchFlag>) {
         match self.locks().one_unless(key.hash.shard(), LockTimeout::Short.from_now(self)) {
-            Some(mut shard) => shard.dbs[key.db].clients.unwatch(&key.name, flag),
+            Some(mut shard) => {
+                self.note_change(key.hash.shard());
+                shard.dbs[key.db].clients.unwatch(&key.name, flag);
+            }
             None => self.defer(DeferredWork::Watch(key, Arc::clone(flag))),
         }
     }

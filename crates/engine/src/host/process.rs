@@ -12,6 +12,11 @@ pub trait Process: Send + Sync {
         ProcessInfo::default()
     }
 
+    /// Returns the processor time of the process.
+    fn cpu_times(&self) -> CpuTimes {
+        CpuTimes::default()
+    }
+
     /// Ends the process the hard way (DEBUG SEGFAULT).
     fn crash(&self) {}
 
@@ -51,9 +56,14 @@ pub struct ProcessInfo {
     pub config_file: Vec<u8>,
     /// 40 hexadecimal digits that identify this run.
     pub run_id: String,
-    /// Processor time that it has used itself so far.
+}
+
+/// Processor time so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTimes {
+    /// Time that the process has used itself.
     pub user: Duration,
-    /// Processor time that the system has used for it.
+    /// Time that the system has used for it.
     pub system: Duration,
     /// `user` of the first worker.
     pub main_user: Duration,

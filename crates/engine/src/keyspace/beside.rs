@@ -20,7 +20,12 @@ impl Keyspace {
 
     /// Takes out all of its data, by shards.
     pub fn take_data(&self) -> Vec<Databases> {
-        (0..self.locks.len()).map(|index| std::mem::take(&mut self.locks.one(index).dbs)).collect()
+        let take = |index| {
+            let mut shard = self.locks.one(index);
+            self.note_change(index);
+            std::mem::take(&mut shard.dbs)
+        };
+        (0..self.locks.len()).map(take).collect()
     }
 
     /// Updates counts and hints of a database of a shard, whose lock is held, after it has got another data set's

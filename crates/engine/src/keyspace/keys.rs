@@ -412,6 +412,35 @@ impl<'e> Keys<'e> {
         Ok(result)
     }
 
+    /// Looks at a shard that is not held already, under its lock for the call. Returns false instead for a command that
+    /// may take any shard: it holds this one from now on, too.
+    ///
+    /// # Errors
+    /// [`Error::WouldBlock`]
+    pub fn look_at(&mut self, index: usize, look: impl FnOnce(&Shard)) -> Result<bool, Error> {
+        if self.held.reach(index).is_some() {
+            return Ok(false);
+        }
+        let (keyspace, patience) = (self.keyspace, self.patience);
+        let guard = keyspace.locks().one_unless(index, patience.from_now(keyspace));
+        let shard = guard.filter(|shard| shard.admits(self.admitted)).ok_or(Error::WouldBlock)?;
+        look(&shard);
+        let logged_to = shard.logged_to;
+        drop(shard);
+        self.seen_to = self.seen_to.max(logged_to);
+        Ok(true)
+    }
+
+    /// Returns a shard that is held.
+    pub(super) fn held_shard(&self, index: usize) -> Option<&Shard> {
+        self.held.shared(index)
+    }
+
+    /// Whether a shard is held.
+    pub(super) fn holds(&self, index: usize) -> bool {
+        self.held.shared(index).is_some()
+    }
+
     /// Returns the keys of the command's database in a shard, which is locked only where it alone has the number.
     ///
     /// # Errors

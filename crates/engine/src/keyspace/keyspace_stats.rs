@@ -1,159 +1,85 @@
 //! Statistics of the keyspace, for INFO and MEMORY: the contents and the sizes of its tables, database by database.
 //!
-//! Shards are visited one at a time, so that numbers of different shards are of different moments, unless the command
-//! holds all locks. No command waits long for one: where another command holds a shard for long, its keys are counted,
-//! and its statistics are the ones that were seen last.
+//! Shards that have changed since they were [seen](crate::keyspace::seen_shards) are visited one at a time, so that
+//! numbers of different shards are of different moments, unless the command holds all locks. No command waits long for
+//! one: where another command holds a shard for long, its keys are counted, and its statistics are the ones that were
+//! seen last.
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::held_locks::LockTimeout;
 use crate::keyspace::keys::Keys;
-use crate::keyspace::shard::{Db, LOW, ShardStats};
+use crate::keyspace::keyspace_sums::{Overview, ShardView, TTL_SAMPLE};
+use crate::keyspace::shard::{Shard, ShardStats};
 use crate::time::UnixMs;
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
-use structures::hashtable::PLACES;
-
-/// All shards together.
-#[derive(Clone, Debug, Default)]
-pub struct Overview {
-    /// The sums over all shards.
-    pub stats: ShardStats,
-    /// The database of the command, and all databases that have ever had keys.
-    pub dbs: BTreeMap<u32, DbOverview>,
-    /// Keys that tracking clients have read.
-    pub tracked_keys: usize,
-    /// Tracking clients, counted at each key.
-    pub tracked_items: usize,
-}
-
-/// One database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DbOverview {
-    /// Keys.
-    pub keys: usize,
-    /// Keys with an expiry.
-    pub expires: usize,
-    /// Keys with elements that have an expiry.
-    pub volatile: usize,
-    /// Sum of the times left of keys with an expiry, in milliseconds, by a sample.
-    pub(super) left: u128,
-    /// Number of keys in that sum.
-    pub(super) left_of: u64,
-    /// Places for keys in its tables.
-    pub slots: usize,
-    /// Places in tables that are being replaced.
-    pub old_slots: usize,
-    /// Tables that are being replaced by larger or smaller ones.
-    pub resizing: usize,
-    /// Bytes of the tables, without the keys.
-    pub table_bytes: usize,
-    /// Bytes of tables that are being replaced.
-    pub old_bytes: usize,
-    /// Bytes of the indexes of expiries.
-    pub expiry_bytes: usize,
-    /// Keys that clients wait for.
-    pub awaited: usize,
-    /// Keys with waiting clients that are notified when they go.
-    pub awaited_gone: usize,
-    /// Keys that clients watch.
-    pub watched: usize,
-}
-
-/// Entries at either end of a shard's order from which the mean is computed.
-const TTL_SAMPLE: usize = 16;
-/// Bytes of a bucket.
-const BUCKET: usize = 64;
 
 impl Overview {
     /// Collects the numbers of all shards for a command.
     pub fn of(keys: &mut Keys<'_>) -> Overview {
-        let now = keys.expiry_now().0.max(0) as u64;
-        let mut overview = Overview::default();
-        overview.dbs.entry(keys.db_index()).or_default();
-        overview.stats.dirty = keys.keyspace().persistence_status().elsewhere.load(Relaxed);
+        let now = keys.expiry_now();
         let (keyspace, patience) = (keys.keyspace(), keys.patience());
+        let seen = keyspace.seen_shards();
+        let (mut own, mut unseen) = (Vec::new(), Vec::new());
         for index in 0..keyspace.locks.len() {
-            let seen = keys.with_shard(index, |shard, _| {
-                keyspace.last_stats.note(index, &shard.stats);
-                overview.stats.add(&shard.stats);
-                overview.tracked_keys += shard.listeners.tracked.len();
-                overview.tracked_items += shard.listeners.tracked.items();
-                for (number, db) in shard.dbs.iter() {
-                    overview.dbs.entry(number).or_default().add(&DbOverview::of(db, now));
+            if keys.holds(index) {
+                own.push(index);
+            } else if seen.has_changed(index) {
+                match keys.look_at(index, |shard| keyspace.see_shard(index, shard, now)) {
+                    Ok(true) => {}
+                    Ok(false) => own.push(index),
+                    Err(_) => {
+                        // One wait is enough.
+                        keys.set_patience(LockTimeout::None);
+                        unseen.push(index);
+                    }
                 }
-            });
-            if seen.is_err() {
-                // One wait is enough.
-                keys.set_patience(LockTimeout::None);
-                overview.add_unseen(keyspace, index);
+            } else {
+                #[cfg(debug_assertions)]
+                if keys.holds_nothing() {
+                    keyspace.check_seen(index);
+                }
             }
         }
         keys.set_patience(patience);
+        let mut overview = seen.sums();
+        // The command itself may have changed shards that it holds, and may change them further.
+        let mut view = ShardView::default();
+        for index in own {
+            if let Some(shard) = keys.held_shard(index) {
+                view.update(shard, now);
+                seen.exchange(&mut overview, index, &view);
+            }
+        }
+        unseen.into_iter().for_each(|index| keyspace.count_unseen(&mut overview, index));
+        overview.finish(keyspace, now);
+        overview.dbs.entry(keys.db_index()).or_default();
         overview
     }
 
-    /// Adds the numbers of a shard that are known without its lock.
-    #[cold]
-    fn add_unseen(&mut self, keyspace: &Keyspace, index: usize) {
-        self.stats.add(&keyspace.last_stats.of(index));
-        for number in 0..LOW as u32 {
-            if let Some(keys) = keyspace.shard_len(index, number).filter(|keys| *keys > 0) {
-                self.dbs.entry(number).or_default().keys += keys;
+    /// Collects the numbers of all shards for a thread that runs no command and never waits: a shard whose lock is not
+    /// free at this moment is reported as it was seen last, except for its keys.
+    pub fn without_waiting(keyspace: &Keyspace, now: UnixMs) -> Overview {
+        let seen = keyspace.seen_shards();
+        let mut unseen = Vec::new();
+        for index in (0..keyspace.locks.len()).filter(|index| seen.has_changed(*index)) {
+            match keyspace.locks.try_one(index) {
+                Some(shard) => keyspace.see_shard(index, &shard, now),
+                None => unseen.push(index),
             }
         }
+        let mut overview = seen.sums();
+        unseen.into_iter().for_each(|index| keyspace.count_unseen(&mut overview, index));
+        overview.finish(keyspace, now);
+        overview
     }
 
-    /// Returns the sum of one number over all databases.
-    pub fn total(&self, number: impl Fn(&DbOverview) -> usize) -> usize {
-        self.dbs.values().map(number).sum()
-    }
-}
-
-impl DbOverview {
-    /// Returns the part that lies in one shard, at `now` (Unix time in milliseconds).
-    pub(super) fn of(db: &Db, now: u64) -> DbOverview {
-        let table = db.table.stats();
-        let old = table.resize.map_or(0, |(old, moved)| old - moved.min(old));
-        let (expires, left) = (db.expiry.keys.len(), db.expiry.keys.mean_left(now, TTL_SAMPLE).unwrap_or(0));
-        DbOverview {
-            keys: table.entries,
-            expires,
-            volatile: db.expiry.elements.len(),
-            left: u128::from(left) * expires as u128,
-            left_of: expires as u64,
-            slots: table.buckets * PLACES,
-            old_slots: old * PLACES,
-            resizing: usize::from(table.resize.is_some()),
-            table_bytes: table.memory,
-            old_bytes: old * BUCKET,
-            expiry_bytes: db.expiry.keys.memory_usage() + db.expiry.elements.memory_usage(),
-            awaited: db.clients.wait_queues().len(),
-            awaited_gone: db.clients.wait_queues().awaited_gone(),
-            watched: db.clients.watchers().len(),
+    /// Adds numbers that no shard has.
+    fn finish(&mut self, keyspace: &Keyspace, now: UnixMs) {
+        self.stats.dirty += keyspace.persistence_status().elsewhere.load(Relaxed);
+        for db in self.dbs.values_mut() {
+            let mean = db.due.checked_div(db.expires as u128).unwrap_or(0);
+            db.mean_ttl = mean.saturating_sub(now.0.max(0) as u128) as u64;
         }
-    }
-
-    /// Adds another part.
-    pub(super) fn add(&mut self, other: &DbOverview) {
-        self.keys += other.keys;
-        self.expires += other.expires;
-        self.volatile += other.volatile;
-        self.left += other.left;
-        self.left_of += other.left_of;
-        self.slots += other.slots;
-        self.old_slots += other.old_slots;
-        self.resizing += other.resizing;
-        self.table_bytes += other.table_bytes;
-        self.old_bytes += other.old_bytes;
-        self.expiry_bytes += other.expiry_bytes;
-        self.awaited += other.awaited;
-        self.awaited_gone += other.awaited_gone;
-        self.watched += other.watched;
-    }
-
-    /// Returns the mean time left of keys with an expiry, in milliseconds, by a sample.
-    pub fn mean_ttl(&self) -> u64 {
-        self.left.checked_div(u128::from(self.left_of)).unwrap_or(0) as u64
     }
 }
 
@@ -171,6 +97,25 @@ pub struct DbSummary {
 }
 
 impl Keyspace {
+    /// Records the numbers of a shard, whose lock is held and under which nothing is being changed.
+    fn see_shard(&self, index: usize, shard: &Shard, now: UnixMs) {
+        self.seen_shards().record(index, shard, now);
+        self.note_seen(index);
+    }
+
+    /// Corrects the keys in the sums of a shard whose lock another thread holds.
+    fn count_unseen(&self, sums: &mut Overview, index: usize) {
+        self.seen_shards().count_keys(sums, index, |db| self.shard_len(index, db));
+    }
+
+    /// Checks that a shard that is not marked as changed is as it was seen, if its lock is free.
+    #[cfg(debug_assertions)]
+    fn check_seen(&self, index: usize) {
+        if let Some(shard) = self.locks.try_one(index).filter(|_| self.is_as_seen(index)) {
+            self.seen_shards().check(index, &shard);
+        }
+    }
+
     /// Returns the number of keys in a database.
     pub fn len(&self, db: u32) -> usize {
         let locked = |index| self.locks.one(index).dbs[db].table.len();
@@ -217,7 +162,7 @@ impl Keyspace {
     /// Resets the counts that no shard has (CONFIG RESETSTAT), after the shards reset theirs.
     pub fn reset_counts(&self) {
         self.persistence_status.reset_counts();
-        self.last_stats.reset();
+        self.seen_shards.reset();
     }
 }
 
@@ -233,20 +178,9 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_shard_that_is_held_is_told_of_as_it_was_last_stats() {
+    fn a_shard_that_is_held_is_reported_as_it_was_seen() {
         let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
-        let put = |names: std::ops::Range<u32>| {
-            for name in names {
-                let name = format!("{name}");
-                let hash = engine.hasher().hash(name.as_bytes());
-                let held = HeldLocks::keys(&engine, std::iter::once(hash));
-                let mut keys = Keys::new(&engine, held, 0, Origin::client(UnixMs(0)));
-                let mut edit = keys.edit(keys.key(name.as_bytes()));
-                edit.set_string(NewString::Bytes(b"v"), Ttl::Clear);
-                edit.commit(EventClass::STRING, "set");
-                keys.unlock();
-            }
-        };
+        let put = |names| put(&engine, names, Ttl::Clear);
         let overview = || {
             let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(0)));
             keys.set_patience(LockTimeout::Short);
@@ -268,5 +202,75 @@ mod tests {
         (0..engine.locks().len()).for_each(|shard| engine.locks().one(shard).stats.reset());
         engine.reset_counts();
         assert_eq!(overview(), numbers(200), "changes are no statistics");
+    }
+
+    fn put(engine: &Engine, names: std::ops::Range<u32>, ttl: Ttl) {
+        for name in names {
+            let name = format!("{name}");
+            let hash = engine.hasher().hash(name.as_bytes());
+            let held = HeldLocks::keys(engine, std::iter::once(hash));
+            let mut keys = Keys::new(engine, held, 0, Origin::client(UnixMs(0)));
+            let mut edit = keys.edit(keys.key(name.as_bytes()));
+            edit.set_string(NewString::Bytes(b"v"), ttl);
+            edit.commit(EventClass::STRING, "set");
+            keys.unlock();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_never_waits_sees_a_held_shard_as_it_was() {
+        let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
+        let see = || Overview::without_waiting(&engine, UnixMs(0));
+        let first = |seen: Overview| seen.dbs.get(&0).copied().unwrap_or_default();
+        assert_eq!(first(see()).keys, 0);
+        put(&engine, 0..100, Ttl::At(UnixMs(1000)));
+        let seen = see();
+        assert_eq!((seen.dbs[&0].keys, seen.dbs[&0].expires, seen.stats.dirty), (100, 100, 100));
+        assert_eq!(seen.dbs[&0].mean_ttl, 1000);
+        put(&engine, 100..200, Ttl::At(UnixMs(1000)));
+        let held = engine.locks().one(2);
+        let seen = see();
+        assert_eq!(seen.dbs[&0].keys, 200, "keys are counted without the lock");
+        assert!((101..200).contains(&seen.dbs[&0].expires) && (101..200).contains(&seen.stats.dirty));
+        drop(held);
+        let seen = see();
+        assert_eq!((seen.dbs[&0].expires, seen.stats.dirty), (200, 200));
+    }
+
+    #[test]
+    fn only_shards_that_have_changed_are_locked() {
+        let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
+        put(&engine, 0..100, Ttl::At(UnixMs(1000)));
+        let changed = || (0..4).filter(|index| engine.seen_shards().has_changed(*index)).count();
+        assert_eq!(changed(), 4);
+        let seen = Overview::without_waiting(&engine, UnixMs(0));
+        assert_eq!((changed(), seen.dbs[&0].mean_ttl), (0, 1000));
+        let later = Overview::without_waiting(&engine, UnixMs(400));
+        assert_eq!((later.dbs[&0].mean_ttl, later.stats), (600, seen.stats), "times go on");
+        put(&engine, 7..8, Ttl::Clear);
+        assert_eq!(changed(), 1);
+        let seen = Overview::without_waiting(&engine, UnixMs(0));
+        assert_eq!((seen.dbs[&0].keys, seen.dbs[&0].expires, seen.stats.dirty), (100, 99, 101));
+        assert_eq!(changed(), 0);
+    }
+
+    #[test]
+    fn a_command_sees_its_own_changes_under_the_locks_that_it_holds() {
+        let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
+        put(&engine, 0..100, Ttl::Clear);
+        let hash = engine.hasher().hash(b"new");
+        let mut keys =
+            Keys::new(&engine, HeldLocks::keys(&engine, std::iter::once(hash)), 0, Origin::client(UnixMs(0)));
+        for round in 1..=3 {
+            let name = format!("{{new}}{round}");
+            let mut edit = keys.edit(keys.key(name.as_bytes()));
+            edit.set_string(NewString::Bytes(b"v"), Ttl::Clear);
+            edit.commit(EventClass::STRING, "set");
+            let seen = Overview::of(&mut keys);
+            assert_eq!((seen.dbs[&0].keys, seen.stats.dirty), (100 + round, 100 + round as u64));
+        }
+        keys.unlock();
+        let seen = Overview::without_waiting(&engine, UnixMs(0));
+        assert_eq!((seen.dbs[&0].keys, seen.stats.dirty), (103, 103));
     }
 }

@@ -8,14 +8,13 @@ mod barrier;
 mod beside;
 pub mod edit;
 pub mod encoding_limits;
-pub mod glances;
 pub mod held_locks;
 pub mod hidden_slots;
 mod in_place_edit;
 pub mod key_change;
 pub mod keys;
 pub mod keyspace_stats;
-mod last_stats;
+pub mod keyspace_sums;
 pub mod lru;
 pub mod origin;
 mod own_records;
@@ -23,6 +22,7 @@ mod prefetching;
 pub mod record;
 pub mod removal;
 pub mod replica_keys;
+mod seen_shards;
 pub mod shard;
 pub mod shard_words;
 pub mod slot_counts;
@@ -38,9 +38,9 @@ use crate::data::slot::SLOTS;
 use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
 use crate::keyspace::hidden_slots::HiddenSlots;
-use crate::keyspace::last_stats::LastStats;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::replica_keys::ReplicaKeys;
+use crate::keyspace::seen_shards::SeenShards;
 use crate::keyspace::shard::Shard;
 use crate::keyspace::shard_words::{DueTimes, Lengths};
 use crate::keyspace::slot_counts::SlotCounts;
@@ -122,7 +122,7 @@ pub struct Keyspace {
     hidden_slots: HiddenSlots,
     slot_counts: SlotCounts,
     persistence_status: PersistenceStatus,
-    last_stats: LastStats,
+    seen_shards: SeenShards,
 }
 
 impl Keyspace {
@@ -155,7 +155,7 @@ impl Keyspace {
             hidden_slots: HiddenSlots::default(),
             slot_counts: SlotCounts::new(counts_slots),
             persistence_status: PersistenceStatus::default(),
-            last_stats: LastStats::new(shards),
+            seen_shards: SeenShards::new(shards),
         }
     }
 
@@ -168,6 +168,12 @@ impl Keyspace {
     #[inline(always)]
     pub fn hidden_slots(&self) -> &HiddenSlots {
         &self.hidden_slots
+    }
+
+    /// Returns the numbers of shards as they were seen last.
+    #[inline(always)]
+    fn seen_shards(&self) -> &SeenShards {
+        &self.seen_shards
     }
 
     /// Returns the shards, each behind its lock.
@@ -328,7 +334,9 @@ impl Keyspace {
         let shards = self.locks.len();
         let each = usize::try_from(keys).unwrap_or(usize::MAX) / shards;
         for index in 0..shards {
-            let table = &mut self.locks.one(index).dbs[db].table;
+            let mut shard = self.locks.one(index);
+            self.note_change(index);
+            let table = &mut shard.dbs[db].table;
             if table.is_empty() {
                 table.reserve(each);
                 table.set_resizing(false);

@@ -30,6 +30,13 @@ pub struct Db {
 }
 
 impl Db {
+    /// Whether it has no keys, no room for some, and no clients that watch or wait.
+    pub(super) fn is_idle(&self) -> bool {
+        let has_room =
+            self.table.bucket_count() > 0 || !self.expiry.keys.is_empty() || !self.expiry.elements.is_empty();
+        !has_room && self.clients.watchers().is_empty() && self.clients.wait_queues().is_empty()
+    }
+
     /// Leaves an object that was taken out of its key to the replies that still read it. Returned when there is none.
     pub fn leave_behind(&mut self, name: &[u8], object: Object) -> Option<Object> {
         if self.streamed_replies.is_empty() && !self.captures.wants(name) {
@@ -81,6 +88,16 @@ impl ShardStats {
     /// Resets the counts (CONFIG RESETSTAT); the changes since the last save are no statistics.
     pub fn reset(&mut self) {
         *self = ShardStats { dirty: self.dirty, ..ShardStats::default() };
+    }
+
+    /// Subtracts another shard's, which were added.
+    pub fn subtract(&mut self, other: &ShardStats) {
+        self.hits = self.hits.wrapping_sub(other.hits);
+        self.misses = self.misses.wrapping_sub(other.misses);
+        self.expired = self.expired.wrapping_sub(other.expired);
+        self.expired_elements = self.expired_elements.wrapping_sub(other.expired_elements);
+        self.evicted = self.evicted.wrapping_sub(other.evicted);
+        self.dirty = self.dirty.wrapping_sub(other.dirty);
     }
 
     /// Adds another shard's.

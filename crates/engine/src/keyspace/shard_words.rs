@@ -18,9 +18,14 @@ pub struct Lengths {
     /// Keys of the databases after the first, and in the last word of all beyond [`LOW`] together.
     others: [AtomicU32; LOW],
     first: AtomicU32,
-    /// Databases, as bits, with removed keys that are still counted; the last bit stands for all beyond.
+    /// Databases, as bits, with removed keys that are still counted; the last bit of them stands for all beyond.
+    /// Beside them [`SEEN`].
     gone: AtomicU32,
 }
+
+/// Bit of a shard that has not been locked by a command since its [numbers](crate::keyspace::seen_shards) were seen. It
+/// lies among the bits of removed keys, so that a release of the lock makes one comparison for both.
+const SEEN: u32 = 1 << 31;
 
 impl Lengths {
     #[inline(always)]
@@ -39,6 +44,9 @@ impl Lengths {
 
     #[inline(never)]
     fn settle(&self, gone: u32, shard: &Shard) {
+        if gone == SEEN {
+            return self.gone.store(0, Relaxed);
+        }
         let mut beyond = 0;
         for (number, db) in shard.dbs.iter().filter(|(number, _)| gone & bit(*number) != 0) {
             match number as usize {
@@ -114,6 +122,9 @@ impl Keyspace {
         let words = self.locks().words(index);
         let gone = words.gone.load(Relaxed);
         if gone != 0 {
+            if gone & SEEN != 0 {
+                self.seen_shards().mark_changed(index);
+            }
             words.settle(gone, shard);
         }
         #[cfg(debug_assertions)]
@@ -123,11 +134,41 @@ impl Keyspace {
         }
     }
 
+    /// Marks a shard, whose lock is held, as changed in a number that [is seen](crate::keyspace::seen_shards). For
+    /// changes that remove no key and end without [`settle_lengths`](Self::settle_lengths).
+    pub(crate) fn note_change(&self, index: usize) {
+        let gone = &self.locks().words(index).gone;
+        if gone.load(Relaxed) & SEEN != 0 {
+            gone.store(gone.load(Relaxed) & !SEEN, Relaxed);
+            self.seen_shards().mark_changed(index);
+        }
+    }
+
+    /// Marks a shard, whose lock is held, as seen: the next release of its lock marks it as changed.
+    pub(super) fn note_seen(&self, index: usize) {
+        let gone = &self.locks().words(index).gone;
+        gone.store(gone.load(Relaxed) | SEEN, Relaxed);
+    }
+
+    /// Whether nothing has changed in a shard, whose lock is held, since it was seen.
+    #[cfg(debug_assertions)]
+    pub(super) fn is_as_seen(&self, index: usize) -> bool {
+        self.locks().words(index).gone.load(Relaxed) & SEEN != 0
+    }
+
     /// Returns the keys of a database in a shard, perhaps with removed ones while a lock is still held. None where only
     /// the shard can tell.
     #[inline]
     pub fn shard_len(&self, shard: usize, db: u32) -> Option<usize> {
         self.locks().words(shard).get(db)
+    }
+
+    /// Returns the keys of a database in all shards, as [`shard_len`](Self::shard_len) does of one.
+    pub fn known_len(&self, db: u32) -> Option<usize> {
+        match db {
+            0 => Some(self.locks().all_words().map(|words| words.first.load(Relaxed) as usize).sum()),
+            _ => self.locks().all_words().map(|words| words.get(db)).sum(),
+        }
     }
 
     /// Returns the number of keys of all databases in a shard.

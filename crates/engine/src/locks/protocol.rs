@@ -126,6 +126,11 @@ impl<T, W> LockSet<T, W> {
         &self.slots[index].words
     }
 
+    /// Returns the words beside all locks.
+    pub fn all_words(&self) -> impl Iterator<Item = &W> {
+        self.slots.iter().map(|slot| &slot.words)
+    }
+
     /// Takes one lock, for a thread that holds none.
     #[inline]
     pub fn one(&self, index: usize) -> MutexGuard<'_, T> {

@@ -16,7 +16,7 @@
 //! One thread records, any thread reads: a [`HistogramSnapshot`] adds up the histograms of all workers.
 
 use crate::stats::metrics::Counter;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Buckets of an octave.
 const WIDTH: usize = 128;
@@ -79,7 +79,7 @@ fn new_octave() -> Box<Octave> {
 /// The sum of histograms at one moment.
 #[derive(Debug, Default)]
 pub struct HistogramSnapshot {
-    /// By bucket, up to the last one that is not empty.
+    /// By bucket, up to the last octave that was used.
     counts: Vec<u64>,
     total: u64,
 }
@@ -87,14 +87,16 @@ pub struct HistogramSnapshot {
 impl HistogramSnapshot {
     /// Adds the counts of another worker.
     pub fn add(&mut self, histogram: &Histogram) {
-        for (octave, counters) in histogram.octaves.iter().enumerate() {
-            for (place, counter) in counters.get().into_iter().flat_map(|octave| octave.iter().enumerate()) {
-                let (index, count) = (octave * WIDTH + place, counter.get());
-                if count > 0 {
-                    self.counts.resize(self.counts.len().max(index + 1), 0);
-                    self.counts[index] += count;
-                    self.total += count;
-                }
+        let used = histogram.octaves.iter().enumerate();
+        for (octave, counters) in used.filter_map(|(octave, counters)| Some((octave, counters.get()?))) {
+            let from = octave * WIDTH;
+            if self.counts.len() < from + WIDTH {
+                self.counts.resize(from + WIDTH, 0);
+            }
+            for (sum, counter) in self.counts[from..].iter_mut().zip(counters.iter()) {
+                let count = counter.get();
+                *sum += count;
+                self.total += count;
             }
         }
     }
@@ -128,20 +130,28 @@ impl HistogramSnapshot {
     /// Returns the cumulative distribution with all steps, whose upper limits in nanoseconds are always the same ones.
     /// The last step has all durations, longer ones included.
     pub fn steps(&self) -> Vec<(u64, u64)> {
-        let mut steps = Vec::new();
-        let (mut seen, mut level) = (0, FIRST_STEP);
-        for index in 0..OCTAVES * WIDTH {
-            seen += self.counts.get(index).copied().unwrap_or(0);
-            // A step ends with the bucket that begins at its level, or with the last bucket.
-            let (lowest, highest) = range(index);
-            if lowest >= level || index + 1 == OCTAVES * WIDTH {
-                steps.push((highest, seen));
-                level *= 2;
-            }
-        }
-        steps
+        let (mut seen, mut from) = (0, 0);
+        let step = |(end, highest): &(usize, u64)| {
+            let counted = self.counts.get(from..(end + 1).min(self.counts.len())).unwrap_or_default();
+            seen += counted.iter().sum::<u64>();
+            from = end + 1;
+            (*highest, seen)
+        };
+        STEPS.iter().map(step).collect()
     }
 }
+
+/// Last bucket of each step, and its longest duration. A step ends with the bucket that begins at its level, or with
+/// the last bucket.
+static STEPS: LazyLock<Vec<(usize, u64)>> = LazyLock::new(|| {
+    let mut level = FIRST_STEP;
+    let ends = |index: &usize| {
+        let is_end = range(*index).0 >= level || index + 1 == OCTAVES * WIDTH;
+        level <<= u32::from(is_end);
+        is_end
+    };
+    (0..OCTAVES * WIDTH).filter(ends).map(|index| (index, range(index).1)).collect()
+});
 
 #[cfg(test)]
 mod tests {

@@ -81,6 +81,19 @@ impl CommandStats {
 }
 
 /// Counts of one command by all workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommandCounts {
+    /// See [`CommandStats::calls`].
+    pub calls: u64,
+    /// See [`CommandStats::nanos`].
+    pub nanos: u64,
+    /// See [`CommandStats::rejected`].
+    pub rejected: u64,
+    /// See [`CommandStats::failed`].
+    pub failed: u64,
+}
+
+/// [`CommandCounts`] with durations.
 #[derive(Debug, Default)]
 pub struct CommandTotals {
     /// See [`CommandStats::calls`].
@@ -294,19 +307,36 @@ impl WorkerMetrics {
     }
 }
 
-/// Returns the counts of all workers of the command number `id`.
+/// Returns the counts of all workers of the command number `id`, with the durations of its calls.
 pub fn command(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandTotals {
-    let mut sum = CommandTotals::default();
+    let CommandCounts { calls, nanos, rejected, failed } = counts(workers, id);
+    CommandTotals { calls, nanos, rejected, failed, durations: durations(workers, id) }
+}
+
+/// Returns the counts of all workers of the command number `id`.
+pub fn counts(workers: &PerWorker<WorkerMetrics>, id: usize) -> CommandCounts {
+    let mut sum = CommandCounts::default();
     for stats in workers.iter().filter_map(|worker| worker.by_command.get()?.get(id)) {
         sum.calls += stats.calls.get();
         sum.nanos += stats.nanos.get();
         sum.rejected += stats.rejected.get();
         sum.failed += stats.failed.get();
-        if let Some(histogram) = stats.histogram.get() {
-            sum.durations.add(histogram);
-        }
     }
     sum
+}
+
+/// Returns the durations of the calls of the command number `id` by all workers.
+pub fn durations(workers: &PerWorker<WorkerMetrics>, id: usize) -> HistogramSnapshot {
+    let mut sum = HistogramSnapshot::default();
+    let stats = workers.iter().filter_map(|worker| worker.by_command.get()?.get(id));
+    stats.filter_map(|stats| stats.histogram.get()).for_each(|histogram| sum.add(histogram));
+    sum
+}
+
+/// Returns the time that the calls of all commands took together, in nanoseconds.
+pub fn command_nanos(workers: &PerWorker<WorkerMetrics>) -> u64 {
+    let commands = workers.iter().filter_map(|worker| worker.by_command.get()).flatten();
+    commands.map(|stats| stats.nanos.get()).sum()
 }
 
 /// Returns the largest value of one counter among all workers.

@@ -1,9 +1,10 @@
 //! The fields of INFO as metrics.
 //!
-//! INFO's text is the source, so that both always show the same.
+//! Each field of INFO's table says which metric it is. Metrics with labels are made of several fields here.
 
-use crate::admin::info_table::{CLIENTS, CLUSTER, InfoMetric, MEMORY, PERSISTENCE, REPLICATION, SERVER, STATS};
 use cinnabar_admin::family::{Family, Kind, Labels};
+use commands::server::info::ShownField;
+use commands::server::info::field::{self, Metric, Value};
 use engine::config::{Config, Directive};
 use std::collections::BTreeMap;
 
@@ -11,45 +12,53 @@ use std::collections::BTreeMap;
 const EMPTY_MAX: u32 = 16;
 
 /// The fields of INFO.
-pub struct Info<'t> {
-    fields: BTreeMap<&'t str, &'t str>,
+pub struct Info<'f> {
+    fields: BTreeMap<&'f str, &'f Value>,
+    metrics: Vec<(&'f Metric, &'f Value)>,
 }
 
-impl<'t> Info<'t> {
-    /// Parses INFO's text.
-    pub fn parse(text: &'t str) -> Info<'t> {
-        Info { fields: text.lines().filter_map(|line| line.split_once(':')).collect() }
-    }
-
-    fn text(&self, field: &str) -> String {
-        self.fields.get(field).copied().unwrap_or_default().to_owned()
-    }
-
-    fn number(&self, field: &str) -> Option<f64> {
-        match *self.fields.get(field)? {
-            "ok" | "up" => Some(1.0),
-            "err" | "fail" | "down" => Some(0.0),
-            number => number.parse().ok(),
+impl<'f> Info<'f> {
+    pub fn new(fields: &'f [ShownField]) -> Info<'f> {
+        let metric = |field: &'f ShownField| Some((field.metric?, &field.value));
+        Info {
+            fields: fields.iter().map(|field| (field.name.as_str(), &field.value)).collect(),
+            metrics: fields.iter().filter_map(metric).collect(),
         }
     }
 
+    fn text(&self, field: &str) -> String {
+        self.fields.get(field).map_or_else(String::new, |value| value.to_string())
+    }
+
+    fn number(&self, field: &str) -> Option<f64> {
+        self.fields.get(field)?.number()
+    }
+
     /// Returns the fields of several things of one kind: `slave0:ip=::1,port=6380`.
-    fn numbered(&self, prefix: &str) -> impl Iterator<Item = (&'t str, BTreeMap<&'t str, &'t str>)> {
+    fn numbered(&self, prefix: &str) -> impl Iterator<Item = (&'f str, &'f Value)> {
         self.fields.iter().filter_map(move |(name, value)| {
             let number = name.strip_prefix(prefix)?;
             let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-            is_number.then(|| (*name, value.split(',').filter_map(|pair| pair.split_once('=')).collect()))
+            is_number.then_some((*name, *value))
         })
     }
 
     /// Adds metrics of all fields that are one.
     pub fn add_to(&self, families: &mut Vec<Family>, config: &Config) {
         self.instance(families);
-        for table in [SERVER, CLIENTS, MEMORY, PERSISTENCE, STATS, REPLICATION] {
-            self.table(families, table);
-        }
-        if self.number("cluster_enabled") == Some(1.0) {
-            self.table(families, CLUSTER);
+        for (metric, value) in &self.metrics {
+            if let Some(number) = value.number() {
+                let kind = match metric.kind {
+                    field::Kind::Counter => Kind::Counter,
+                    field::Kind::Gauge => Kind::Gauge,
+                };
+                families.push(Family::number(
+                    format!("redis_{}", metric.name),
+                    kind,
+                    metric.help,
+                    number * metric.scale,
+                ));
+            }
         }
         self.keyspace(families, config);
         self.primary(families);
@@ -62,14 +71,6 @@ impl<'t> Info<'t> {
             ("redis_config_maxmemory", Directive::MAXMEMORY, "The limit of memory in bytes; 0 for none."),
         ] {
             families.push(Family::number(name, Kind::Gauge, help, config.int(directive) as u64 as f64));
-        }
-    }
-
-    fn table(&self, families: &mut Vec<Family>, table: &[InfoMetric]) {
-        for InfoMetric { field, name, kind, scale, help } in table {
-            if let Some(number) = self.number(field) {
-                families.push(Family::number(format!("redis_{name}"), *kind, *help, number * scale));
-            }
         }
     }
 
@@ -104,16 +105,16 @@ impl<'t> Info<'t> {
         let mut ttl = Family::new("redis_db_avg_ttl_seconds", Kind::Gauge, help);
         let help = "Keys of a database with fields that have an expiry.";
         let mut volatile = Family::new("redis_db_keys_with_expiring_items", Kind::Gauge, help);
-        let mut dbs: BTreeMap<&str, BTreeMap<&str, &str>> = self.numbered("db").collect();
+        let mut dbs: BTreeMap<&str, Option<&Value>> = self.numbered("db").map(|(name, db)| (name, Some(db))).collect();
         let all = config.int(Directive::DATABASES).clamp(0, i64::from(EMPTY_MAX)) as u32;
         let names: Vec<String> = (0..all).map(|number| format!("db{number}")).collect();
         names.iter().for_each(|name| _ = dbs.entry(name).or_default());
         for (name, db) in dbs {
-            let number = |field: &str| db.get(field).and_then(|number| number.parse::<f64>().ok()).unwrap_or(0.0);
+            let number = |field: &str| db.map_or(0.0, |db| part_number(db, field));
             let labels = || vec![("db", name.to_owned())];
             keys.add(labels(), number("keys"));
             expiring.add(labels(), number("expires"));
-            if db.contains_key("keys") {
+            if db.is_some() {
                 ttl.add(labels(), number("avg_ttl") / 1000.0);
                 volatile.add(labels(), number("keys_with_volatile_items"));
             }
@@ -163,9 +164,8 @@ impl<'t> Info<'t> {
         let help = "Seconds since a member was heard of without which nothing is acknowledged.";
         let mut missing = Family::new("cinnabar_in_sync_missing_seconds", Kind::Gauge, help);
         for (_, fields) in self.numbered("in_sync_missing") {
-            let labels = ["id", "addr"].map(|name| (name, fields.get(name).copied().unwrap_or_default().to_owned()));
-            let seconds = fields.get("seconds").and_then(|text| text.parse().ok()).unwrap_or(0.0);
-            missing.add(labels.to_vec(), seconds);
+            let labels = ["id", "addr"].map(|name| (name, part_text(fields, name)));
+            missing.add(labels.to_vec(), part_number(fields, "seconds"));
         }
         families.push(missing);
     }
@@ -177,12 +177,10 @@ impl<'t> Info<'t> {
         let help = "Seconds since a replica was heard of.";
         let mut lags = Family::new("redis_connected_slave_lag_seconds", Kind::Gauge, help);
         for (_, replica) in self.numbered("slave") {
-            let text = |field: &str| replica.get(field).copied().unwrap_or_default().to_owned();
-            let number = |field: &str| text(field).parse().unwrap_or(0.0);
-            let labels =
-                || vec![("slave_ip", text("ip")), ("slave_port", text("port")), ("slave_state", text("state"))];
-            offsets.add(labels(), number("offset"));
-            lags.add(labels(), number("lag"));
+            let labels = [("slave_ip", "ip"), ("slave_port", "port"), ("slave_state", "state")];
+            let labels = || labels.map(|(label, name)| (label, part_text(replica, name))).to_vec();
+            offsets.add(labels(), part_number(replica, "offset"));
+            lags.add(labels(), part_number(replica, "lag"));
         }
         families.extend([offsets, lags]);
     }
@@ -193,7 +191,7 @@ impl<'t> Info<'t> {
         let mut family = Family::new("redis_active_time_io_thread_seconds_total", Kind::Counter, help);
         for (name, value) in &self.fields {
             let thread = name.strip_prefix("used_active_time_io_thread_");
-            if let (Some(thread), Ok(seconds)) = (thread, value.parse()) {
+            if let (Some(thread), Some(seconds)) = (thread, value.number()) {
                 family.add(vec![("thread", thread.to_owned())], seconds);
             }
         }
@@ -210,23 +208,44 @@ impl<'t> Info<'t> {
     }
 }
 
+/// Returns a part of a field as text; nothing without it.
+fn part_text(value: &Value, name: &str) -> String {
+    value.part(name).map_or_else(String::new, Value::to_string)
+}
+
+/// Returns a part of a field as a number; 0 without it.
+fn part_number(value: &Value, name: &str) -> f64 {
+    value.part(name).and_then(Value::number).unwrap_or(0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use cinnabar_admin::prometheus;
 
-    fn metrics(info: &str) -> String {
+    fn metrics(fields: Vec<(&str, Value)>) -> String {
+        let field = |(name, value): (&str, Value)| {
+            let metric = commands::server::info::metric(name);
+            ShownField { name: name.to_owned(), value, metric }
+        };
+        let fields: Vec<ShownField> = fields.into_iter().map(field).collect();
         let mut families = Vec::new();
-        Info::parse(info).add_to(&mut families, &Config::default());
+        Info::new(&fields).add_to(&mut families, &Config::default());
         prometheus::text(&families)
     }
 
     #[test]
     fn fields_are_metrics_in_their_units() {
-        let text = metrics(
-            "# Stats\r\nused_memory:7\r\nlatest_fork_usec:1500\r\nrdb_last_bgsave_status:err\r\nkeyspace_hits:3\r\n\
-             unknown:1\r\ncluster_enabled:0\r\ncluster_state:ok\r\nserver_time_usec:100900000\r\nuptime_in_seconds:40\r\n",
-        );
+        let text = metrics(vec![
+            ("used_memory", 7u64.into()),
+            ("latest_fork_usec", 1500u64.into()),
+            ("rdb_last_bgsave_status", Value::well(false)),
+            ("keyspace_hits", 3u64.into()),
+            ("unknown", 1u64.into()),
+            ("cluster_enabled", 0u64.into()),
+            ("server_time_usec", 100_900_000u64.into()),
+            ("uptime_in_seconds", 40u64.into()),
+        ]);
         for line in [
             "redis_memory_used_bytes 7\n",
             "redis_latest_fork_seconds 0.0015\n",
@@ -244,13 +263,33 @@ mod tests {
 
     #[test]
     fn databases_replicas_and_the_primary() {
-        let text = metrics(
-            "role:slave\r\nserver_mode:standalone\r\nmaster_host:::1\r\nmaster_port:7\r\nmaster_link_status:down\r\n\
-             slave_read_only:1\r\nslave_repl_offset:5\r\n\
-             slave0:ip=::1,port=6380,state=online,offset=9,lag=1,type=replica\r\n\
-             in_sync_state:blocked\r\nin_sync_missing0:id=ab,addr=::1:6380,seconds=7\r\n\
-             db3:keys=2,expires=1,avg_ttl=1500,keys_with_volatile_items=0\r\ncluster_enabled:1\r\ncluster_state:fail\r\n",
-        );
+        let text = metrics(vec![
+            ("role", "slave".into()),
+            ("server_mode", "standalone".into()),
+            ("master_host", "::1".into()),
+            ("master_port", 7u64.into()),
+            ("master_link_status", Value::State(false, ["down", "up"])),
+            ("slave_read_only", 1u64.into()),
+            ("slave_repl_offset", 5u64.into()),
+            (
+                "slave0",
+                Value::Parts(vec![
+                    ("ip", "::1".into()),
+                    ("port", 6380u64.into()),
+                    ("state", "online".into()),
+                    ("offset", 9u64.into()),
+                    ("lag", 1u64.into()),
+                ]),
+            ),
+            ("in_sync_state", "blocked".into()),
+            (
+                "in_sync_missing0",
+                Value::Parts(vec![("id", "ab".into()), ("addr", "::1:6380".into()), ("seconds", 7u64.into())]),
+            ),
+            ("db3", Value::Parts(vec![("keys", 2u64.into()), ("expires", 1u64.into()), ("avg_ttl", 1500u64.into())])),
+            ("cluster_enabled", 1u64.into()),
+            ("cluster_state", Value::State(false, ["fail", "ok"])),
+        ]);
         for line in [
             "redis_db_keys{db=\"db3\"} 2\n",
             "redis_db_avg_ttl_seconds{db=\"db3\"} 1.5\n",

@@ -4,7 +4,7 @@ use crate::admin::authorization;
 use crate::admin::worker_metrics::{COUNTERS, NANOS, WorkerMetric, stalled};
 use crate::workers::shared::Shared;
 use cinnabar_admin::live::{CommandNumbers, Live, WorkerNumbers};
-use commands::server::info::command_stats;
+use commands::server::info::{ShownField, command_stats};
 use engine::Engine;
 use engine::stats::histogram::HistogramSnapshot;
 use engine::stats::metrics::{self, CommandTotals};
@@ -37,16 +37,16 @@ const OFFERED: &[&str] = &[
 /// Prefix of the names of workers' metrics; the page has the rest of them.
 const PREFIX: &str = "cinnabar_worker_";
 
-/// Returns the present numbers of the server. `info`: INFO's text; `user`: the page's user.
-pub fn live(shared: &Shared, info: &str, user: Option<&[u8]>, now: UnixMs) -> Live {
+/// Returns the present numbers of the server. `info`: INFO's fields; `user`: the page's user.
+pub fn live(shared: &Shared, info: &[ShownField], user: Option<&[u8]>, now: UnixMs) -> Live {
     let engine = &*shared.engine;
-    let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let own = |field: &ShownField| (field.name.clone(), field.value.to_string());
     let word = |(code, count): (Vec<u8>, u64)| (String::from_utf8_lossy(&code).into_owned(), count);
     Live {
         now: now.0,
         user: user.map(|name| String::from_utf8_lossy(name).into_owned()),
         may: authorization::rights(engine, user, OFFERED),
-        info: info.lines().filter_map(|line| line.split_once(':')).map(own).collect(),
+        info: info.iter().map(own).collect(),
         errors: metrics::errors(engine.metrics()).into_iter().map(word).collect(),
         commands: commands(engine),
         workers: (0..shared.workers()).map(|worker| of_worker(shared, worker)).collect(),

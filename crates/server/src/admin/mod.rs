@@ -10,7 +10,6 @@
 mod authorization;
 mod command_metrics;
 mod info_metrics;
-mod info_table;
 mod lag_metrics;
 mod live_numbers;
 mod page_client;

@@ -15,11 +15,9 @@ use cinnabar_admin::http_server::{self, AdminThread, CONNECTIONS_MAX};
 use cinnabar_admin::live::Live;
 use cinnabar_admin::{Access, Backend, Caller, REQUESTS_MAX};
 use commands::core::mode;
-use commands::server::info;
+use commands::server::info::{self, ShownField};
 use commands::version::CINNABAR;
 use engine::config::{Config, Directive};
-use engine::keyspace::glances::Glances;
-use engine::locks::sync::Mutex;
 use rustls::{ClientConfig, ServerConfig};
 use std::io;
 use std::net::SocketAddr;
@@ -33,8 +31,6 @@ struct Plane {
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     encrypts: bool,
-    /// Keyspace as it was seen last. One thread looks.
-    glances: Mutex<Glances>,
     /// Number of requests for metrics, and the nanoseconds for which they were gathered.
     scrapes: AtomicU64,
     scrape_nanos: AtomicU64,
@@ -61,7 +57,6 @@ pub fn start(shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<Option<Ad
         shared: Arc::clone(shared),
         acceptor: Arc::clone(acceptor),
         encrypts: config.flag(Directive::TLS_ADMIN),
-        glances: Mutex::new(Glances::new(&shared.engine)),
         scrapes: AtomicU64::new(0),
         scrape_nanos: AtomicU64::new(0),
     };
@@ -113,9 +108,9 @@ impl Backend for Plane {
     fn families(&self) -> Vec<Family> {
         let began = Instant::now();
         let engine = &*self.shared.engine;
-        let (config, text) = (engine.config().snapshot(), self.info());
+        let (config, info) = (engine.config().snapshot(), self.info());
         let mut families = Vec::new();
-        Info::parse(&text).add_to(&mut families, &config);
+        Info::new(&info).add_to(&mut families, &config);
         command_metrics::add(&mut families, engine, &config);
         worker_metrics::add(&mut families, &self.shared);
         lag_metrics::add(&mut families, engine);
@@ -172,11 +167,9 @@ impl Backend for Plane {
 }
 
 impl Plane {
-    /// Returns INFO's text, without a lock that another thread holds for longer than a moment.
-    fn info(&self) -> String {
-        let (engine, now) = (&*self.shared.engine, clock::now());
-        let overview = || self.glances.lock().refresh(engine, now.unix_ms());
-        info::server_text(engine, overview, now.unix_us)
+    /// Returns INFO's fields, without a lock that another thread holds for longer than a moment.
+    fn info(&self) -> Vec<ShownField> {
+        info::server_fields(&self.shared.engine, clock::now().unix_us)
     }
 
     fn add_readiness(&self, families: &mut Vec<Family>) {

@@ -5,6 +5,7 @@ use crate::event_loop::script_reentry;
 use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
 use crate::host::lazy_free::LazyFree;
+use crate::host::measured_memory::MeasuredMemory;
 use crate::host::sentinel_follower::SentinelFollower;
 use crate::host::tls_peer::TlsPeer;
 use crate::listener::acceptor::Acceptor;
@@ -28,7 +29,7 @@ use engine::host::files::{Files, NewFile, Scratch};
 use engine::host::log::Log;
 use engine::host::memory::{Memory, MemoryStats};
 use engine::host::peers::{OwnNode, Peer, Peers};
-use engine::host::process::{Process, ProcessInfo};
+use engine::host::process::{CpuTimes, Process, ProcessInfo};
 use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::per_worker::WORKERS_MAX;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
@@ -57,6 +58,7 @@ pub struct EngineHost {
     /// Bytes allocated when the server had no data yet, and at most.
     startup: AtomicU64,
     peak: AtomicU64,
+    measured_memory: MeasuredMemory,
     shared: OnceLock<Weak<Shared>>,
     acceptor: OnceLock<Weak<Acceptor>>,
     node: OnceLock<Arc<NodeDesk>>,
@@ -77,6 +79,7 @@ impl EngineHost {
             run_id: random_hex(),
             startup: AtomicU64::new(0),
             peak: AtomicU64::new(0),
+            measured_memory: MeasuredMemory::default(),
             shared: OnceLock::new(),
             acceptor: OnceLock::new(),
             node: OnceLock::new(),
@@ -170,12 +173,11 @@ impl Clock for EngineHost {
 
 impl Memory for EngineHost {
     fn memory(&self) -> MemoryStats {
-        let stats = allocator::stats();
+        let stats = self.measured_memory.stats(self.shared().as_deref(), &self.lazy_free);
         let peak = self.peak.fetch_max(stats.allocated, Relaxed).max(stats.allocated);
         MemoryStats {
             peak,
             startup: self.startup.load(Relaxed),
-            rss: proc::rss(),
             total_system: MACHINE.memory,
             lazy_pending: self.lazy_free.pending() as u64,
             lazy_freed: self.lazy_free.freed() as u64,
@@ -197,6 +199,7 @@ impl Memory for EngineHost {
 
     fn purge_memory(&self) {
         allocator::purge();
+        self.measured_memory.forget();
     }
 
     fn allocator_report(&self) -> Option<String> {
@@ -350,8 +353,6 @@ pub fn open_peer(
 
 impl Process for EngineHost {
     fn process(&self) -> ProcessInfo {
-        let (user, system) = proc::cpu_times();
-        let (main_user, main_system) = proc::main_thread_cpu_times();
         ProcessInfo {
             id: std::process::id(),
             started_at: self.started_at,
@@ -361,11 +362,13 @@ impl Process for EngineHost {
             supervisor: self.supervisor,
             config_file: self.config_file.clone(),
             run_id: self.run_id.clone(),
-            user,
-            system,
-            main_user,
-            main_system,
         }
+    }
+
+    fn cpu_times(&self) -> CpuTimes {
+        let (user, system) = proc::cpu_times();
+        let (main_user, main_system) = proc::main_thread_cpu_times();
+        CpuTimes { user, system, main_user, main_system }
     }
 
     fn crash(&self) {

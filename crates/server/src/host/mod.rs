@@ -8,5 +8,6 @@ pub mod blocking_pool;
 pub mod config_host;
 pub mod engine_host;
 pub mod lazy_free;
+mod measured_memory;
 pub mod sentinel_follower;
 pub mod tls_peer;

@@ -53,7 +53,12 @@ pub fn set_main_thread() {
 
 /// Processor time of the first worker, in the program and in the kernel.
 pub fn main_thread_cpu_times() -> (Duration, Duration) {
-    thread_cpu_times(format!("/proc/self/task/{}/stat", MAIN_THREAD.load(Relaxed)))
+    let main = MAIN_THREAD.load(Relaxed);
+    if rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned() == main {
+        // The kernel answers a thread about itself without a file.
+        return usage(UsageWho::RUSAGE_THREAD);
+    }
+    thread_cpu_times(format!("/proc/self/task/{main}/stat"))
 }
 
 /// Returns the processor time of a thread, in the program and in the kernel.
@@ -73,7 +78,11 @@ pub fn os() -> String {
 
 /// Returns the processor time of the process, in the program and in the kernel.
 pub fn cpu_times() -> (Duration, Duration) {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
+    usage(UsageWho::RUSAGE_SELF)
+}
+
+fn usage(who: UsageWho) -> (Duration, Duration) {
+    let Ok(usage) = getrusage(who) else { return Default::default() };
     let whole = |time: TimeVal| Duration::from_micros(time.num_microseconds().max(0).cast_unsigned());
     (whole(usage.user_time()), whole(usage.system_time()))
 }

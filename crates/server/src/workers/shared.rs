@@ -53,6 +53,11 @@ pub fn this_worker() -> usize {
     }
 }
 
+/// Returns the worker that the calling thread is, if it is one.
+pub fn own_worker() -> Option<usize> {
+    Some(SELF.get()).filter(|index| *index != usize::MAX)
+}
+
 /// Starts a thread for a worker.
 pub type Starter = dyn Fn(usize) -> io::Result<()> + Send + Sync;
 

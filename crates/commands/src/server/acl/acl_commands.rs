@@ -143,9 +143,9 @@ fn cat(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let shown = engine::before_nul(name);
     let category =
         category_named(name).ok_or_else(|| Error::UnknownCategory(Word::of(&shown[..shown.len().min(128)])))?;
-    let names: Vec<&str> = Catalog::get().names_of(category).collect();
+    let names = Catalog::get().names_of(category);
     cx.reply.array(names.len());
-    names.into_iter().for_each(|name| cx.reply.bulk(name.as_bytes()));
+    names.for_each(|name| cx.reply.bulk(name.as_bytes()));
     Ok(())
 }
 

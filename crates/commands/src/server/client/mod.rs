@@ -373,7 +373,9 @@ fn info(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn list(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args, false, cx.engine)?;
-    let others = if cx.blocking == Blocking::Allowed { Others::ask(cx.engine) } else { Others::none() };
+    // A client that is alone has no earlier requests of others to wait for.
+    let waits = cx.blocking == Blocking::Allowed && cx.engine.clients().len() > 1;
+    let others = if waits { Others::ask(cx.engine) } else { Others::none() };
     let mut listing = List { filter, others, stream: StreamCatchUp::begin(cx) };
     if !listing.step(cx) {
         cx.flow = Flow::more(listing);

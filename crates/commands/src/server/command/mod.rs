@@ -5,6 +5,7 @@
 //! compare every entry with them.
 
 pub(crate) mod command_docs;
+mod encoded_commands;
 #[cfg(test)]
 mod random_calls;
 pub(crate) mod syntax;
@@ -25,6 +26,7 @@ use crate::core::redact::secret_of_inner;
 use crate::server::command::command_docs::docs;
 use engine::{Error, glob};
 use resp::Reply;
+use std::ops::Range;
 
 const COMMON: Flags = LOADING.and(STALE);
 
@@ -118,9 +120,7 @@ const SUBCOMMANDS: &[Command] = &[
 
 fn all(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(CommandTable::get().len());
-    for entry in CommandTable::get().iter() {
-        describe(cx.reply, entry);
-    }
+    encoded_commands::all(cx.reply);
     Ok(())
 }
 
@@ -136,7 +136,7 @@ fn info(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(args.len() - 2);
     for name in args.from(2) {
         match by_name(name) {
-            Some(entry) => describe(cx.reply, entry),
+            Some(entry) => encoded_commands::one(cx.reply, entry),
             None => cx.reply.null(),
         }
     }
@@ -156,9 +156,9 @@ pub(crate) fn by_name(name: &[u8]) -> Option<&'static CommandEntry> {
 /// Flags that servers do not show.
 const NOT_SHOWN: Flags = PROTECTED.and(ALL_DBS).and(TOUCHES_ARBITRARY_KEYS).and(MAY_REPLICATE);
 
-/// Writes one element of COMMAND INFO.
-fn describe(reply: &mut Reply, entry: &CommandEntry) {
-    let command = entry.command;
+/// Writes one element of COMMAND INFO. `wrote`: called with the entry, and each of its subcommands, and its place.
+fn describe(reply: &mut Reply, entry: &CommandEntry, wrote: &mut dyn FnMut(&CommandEntry, Range<usize>)) {
+    let (command, start) = (entry.command, reply.len());
     let legacy = Legacy::of(command);
     reply.array(10);
     reply.bulk(entry.full_name.as_bytes());
@@ -183,7 +183,8 @@ fn describe(reply: &mut Reply, entry: &CommandEntry) {
         describe_keys(reply, spec);
     }
     reply.array(entry.subcommands.len());
-    entry.subcommands.iter().for_each(|sub| describe(reply, sub));
+    entry.subcommands.iter().for_each(|sub| describe(reply, sub, wrote));
+    wrote(entry, start..reply.len());
 }
 
 fn reply_statuses(reply: &mut Reply, words: &[impl AsRef<str>]) {

@@ -4,7 +4,7 @@
 use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::config::Directive;
-use engine::keyspace::keyspace_stats::Overview;
+use engine::keyspace::keyspace_sums::Overview;
 use engine::status::replication_status::new_id;
 use engine::{Error, glob};
 use replication::ids::History;

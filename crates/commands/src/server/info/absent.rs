@@ -4,6 +4,7 @@
 //! A change that adds a capability removes its lines from here, which leads to the places that must then show the
 //! actual values. A test checks that INFO prints no other constants.
 
+use crate::server::info::field::Value;
 use crate::server::module;
 
 const DEFRAGMENTATION: &str = "active defragmentation";
@@ -48,9 +49,16 @@ pub const FIELDS: &[(&str, &str, &str)] = &[
     ("used_cpu_user_children", "0.000000", CHILDREN),
 ];
 
-/// Returns the value in INFO of a field of the table.
-pub fn value(name: &str) -> Option<&'static str> {
-    FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value)
+/// Returns the value in INFO of a field of the table: a number, for those that are one.
+pub(super) fn constant(name: &str) -> Value {
+    match FIELDS.iter().find(|(known, ..)| *known == name).map(|(_, value, _)| *value) {
+        Some("0") => Value::Unsigned(0),
+        Some("1") => Value::Unsigned(1),
+        Some("0.00") => Value::Decimal(0.0, 2),
+        Some("0.000000") => Value::Decimal(0.0, 6),
+        Some(text) => Value::Word(text),
+        None => Value::Word(""),
+    }
 }
 
 #[cfg(test)]

@@ -2,63 +2,83 @@
 
 use crate::core::command::CommandEntry;
 use crate::core::command_table::CommandTable;
+use crate::server::info::field::{Put, Value};
+use crate::server::info::info_source::Source;
 use engine::Engine;
-use engine::config::Config;
-use engine::stats::metrics::{self, CommandTotals};
-use std::fmt::Write;
+use engine::stats::metrics::{self, CommandCounts, CommandTotals};
 
 /// Visits commands and subcommands by name, with their counters.
 pub fn each(engine: &Engine, mut visit: impl FnMut(&str, CommandTotals)) {
-    let mut entries: Vec<&CommandEntry> =
-        CommandTable::get().iter().flat_map(|entry| [entry].into_iter().chain(&entry.subcommands)).collect();
-    entries.sort_by(|a, b| a.full_name.cmp(&b.full_name));
-    for entry in entries {
-        // A line of INFO ends its name with the first colon; no command's name has one.
+    for entry in CommandTable::get().by_name() {
         visit(&entry.full_name, metrics::command(engine.metrics(), entry.id));
     }
 }
 
+/// Returns the counters of the commands that were called, refused or failed, by name.
+fn called(engine: &Engine) -> impl Iterator<Item = (&'static CommandEntry, CommandCounts)> {
+    let counted = |entry: &&'static CommandEntry| (*entry, metrics::counts(engine.metrics(), entry.id));
+    let all = CommandTable::get().by_name().iter().map(counted);
+    all.filter(|(_, counts)| counts.calls > 0 || counts.rejected > 0 || counts.failed > 0)
+}
+
 /// `cmdstat_get:calls=2,usec=3,usec_per_call=1.50,rejected_calls=0,failed_calls=0`
-pub fn command_stats(text: &mut String, engine: &Engine) {
-    each(engine, |name, totals| {
-        let CommandTotals { calls, nanos, rejected, failed, .. } = totals;
-        if calls == 0 && rejected == 0 && failed == 0 {
-            return;
-        }
+pub(super) fn command_stats(s: &Source<'_>, put: Put<'_>) {
+    let mut name = String::new();
+    for (entry, counts) in called(s.engine) {
+        let CommandCounts { calls, nanos, rejected, failed } = counts;
         let per_call = if calls == 0 { 0.0 } else { nanos as f64 / 1000.0 / calls as f64 };
-        let usec = nanos / 1000;
-        let _ = write!(
-            text,
-            "cmdstat_{name}:calls={calls},usec={usec},usec_per_call={per_call:.2},\
-             rejected_calls={rejected},failed_calls={failed}\r\n"
+        // A line of INFO ends its name with the first colon; no command's name has one.
+        set_name(&mut name, "cmdstat_", entry);
+        put(
+            &name,
+            Value::Parts(vec![
+                ("calls", calls.into()),
+                ("usec", (nanos / 1000).into()),
+                ("usec_per_call", Value::Decimal(per_call, 2)),
+                ("rejected_calls", rejected.into()),
+                ("failed_calls", failed.into()),
+            ]),
         );
-    });
+    }
+}
+
+fn set_name(name: &mut String, prefix: &str, entry: &CommandEntry) {
+    name.clear();
+    name.push_str(prefix);
+    name.push_str(&entry.full_name);
 }
 
 /// `latency_percentiles_usec_get:p50=1.003,p99=2.007,p99.9=2.007`, while latencies are tracked.
-pub fn latency_stats(text: &mut String, engine: &Engine, config: &Config) {
-    if !engine.tracks_latency() {
+pub(super) fn latency_stats(s: &Source<'_>, put: Put<'_>) {
+    if !s.engine.tracks_latency() {
         return;
     }
-    each(engine, |name, totals| {
-        let durations = totals.durations;
+    let wanted = s.config.percentiles();
+    let names: Vec<String> = wanted.iter().map(|percentile| format!("p{percentile}=")).collect();
+    let mut name = String::new();
+    for (entry, _) in called(s.engine) {
+        let durations = metrics::durations(s.engine.metrics(), entry.id);
         if durations.total() == 0 {
-            return;
+            continue;
         }
-        let shown =
-            |percentile: &f64| format!("p{percentile}={:.3}", durations.percentile(*percentile) as f64 / 1000.0);
-        let percentiles: Vec<String> = config.percentiles().iter().map(shown).collect();
-        let _ = write!(text, "latency_percentiles_usec_{name}:{}\r\n", percentiles.join(","));
-    });
+        let mut text = String::new();
+        for (index, (percentile, name)) in wanted.iter().zip(&names).enumerate() {
+            text.push_str(if index == 0 { "" } else { "," });
+            text.push_str(name);
+            Value::Decimal(durations.percentile(*percentile) as f64 / 1000.0, 3).write(&mut text);
+        }
+        set_name(&mut name, "latency_percentiles_usec_", entry);
+        put(&name, text.into());
+    }
 }
 
 /// `errorstat_WRONGTYPE:count=1`
-pub fn error_stats(text: &mut String, engine: &Engine) {
-    for (code, count) in metrics::errors(engine.metrics()) {
+pub(super) fn error_stats(s: &Source<'_>, put: Put<'_>) {
+    for (code, count) in metrics::errors(s.engine.metrics()) {
         // A colon would end the field's name.
         let code: String =
             String::from_utf8_lossy(&code).chars().map(|c| if c == ':' || c.is_control() { '_' } else { c }).collect();
-        let _ = write!(text, "errorstat_{code}:count={count}\r\n");
+        put(&format!("errorstat_{code}"), Value::Parts(vec![("count", count.into())]));
     }
 }
 

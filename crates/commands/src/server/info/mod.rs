@@ -8,50 +8,41 @@
 //! # Memory\r\n
 //! ```
 //!
+//! INFO is a table: sections with their fields ([`field`]), each with its name, the function that reads it from a
+//! [`info_source`], and its metric. INFO's text, the metrics and the page read the table.
+//!
 //! Fields have the names and the order that Valkey gives them. Fields for parts that this server has no equivalent of
 //! (child processes, io threads), or no feature for yet, are in one table, [`crate::server::info::absent`]; cluster
 //! links have a section only with clusters. The parts about commands are in `command_stats.rs`; for `key_sizes.rs` all
 //! keys are iterated over, so that only the section's own name shows it.
 //!
-//! In: the counters of the engine and of the process. Out: text. Nothing is counted here.
+//! In: the counters of the engine and of the process. Out: text, or values by name. Nothing is counted here.
 
 pub mod absent;
+mod clients_section;
+mod cluster_section;
 pub mod command_stats;
-
+pub mod field;
+mod info_source;
 pub mod key_sizes;
-mod net_traffic;
+mod memory_section;
 mod persistence_section;
 mod replication_section;
-mod section_text;
 mod server_section;
-mod worker_times;
+mod stats_section;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
-use crate::core::command_table::CommandTable;
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::replication::stream_catch_up::StreamCatchUp;
+pub use crate::server::info::field::human_bytes;
+use crate::server::info::field::{Field, Metric, Put, Read, Value, many, write_line};
+use crate::server::info::info_source::Source;
 use crate::server::info::key_sizes::KeySizes;
-pub use crate::server::info::section_text::human as human_bytes;
-use crate::server::info::section_text::{Source, Text, human};
-use crate::server::memory::{Accounts, ratio};
-use crate::server::module;
 use crate::server::worker_barrier::Others;
-use engine::acl::denial_log::Denied;
-use engine::clients::pubsub::ChannelKind;
-use engine::clients::registry::ClientInfo;
-use engine::config::Directive;
-use engine::host::connections::Certificates;
-use engine::host::memory::MemoryStats;
-use engine::keyspace::keyspace_stats::Overview;
-use engine::stats::metrics::{self, Counter, Totals, WorkerMetrics};
-use engine::status::deny_reasons::Paused;
+use engine::keyspace::keyspace_sums::Overview;
 use engine::time::UnixUs;
 use engine::{Engine, Error};
-use persistence::aof;
-use std::fmt::Write;
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "info",
@@ -69,28 +60,42 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
     ..Command::DEFAULT
 }];
 
-/// Writes the fields of a section.
-type Fields = fn(&mut Text, &Source<'_>);
+/// A section: its title, its fields, and which of the numbers it reads that have to be gathered before.
+struct Section {
+    title: &'static str,
+    fields: &'static [Field],
+    /// Whether it reads the numbers of the keyspace.
+    keyspace: bool,
+}
 
-const SECTIONS: &[(&str, Fields)] = &[
-    ("Server", server_section::server),
-    ("TLS", tls),
-    ("Clients", clients),
-    ("Memory", memory),
-    ("Persistence", persistence_section::persistence),
-    ("Stats", stats),
-    (REPLICATION, replication_section::replication),
-    ("CPU", cpu),
-    ("Modules", modules),
-    ("Commandstats", |text, source| command_stats::command_stats(&mut text.0, source.engine)),
-    ("Errorstats", |text, source| command_stats::error_stats(&mut text.0, source.engine)),
-    ("Latencystats", |text, source| command_stats::latency_stats(&mut text.0, source.engine, &source.config)),
-    ("Cluster", cluster),
-    (CLUSTER_INFO, |text, source| text.0.push_str(&crate::cluster::info_text(source.engine))),
-    (ENGINES, scripting_engines),
-    ("Keyspace", keyspace),
-    (KEY_SIZES, |text, source| text.0.push_str(&source.key_sizes)),
-    ("Debug", debug),
+const fn section(title: &'static str, fields: &'static [Field]) -> Section {
+    Section { title, fields, keyspace: false }
+}
+
+/// Makes a section that reads the numbers of the keyspace.
+const fn of_keyspace(title: &'static str, fields: &'static [Field]) -> Section {
+    Section { title, fields, keyspace: true }
+}
+
+const SECTIONS: &[Section] = &[
+    section("Server", server_section::SERVER),
+    section("TLS", clients_section::TLS),
+    of_keyspace("Clients", clients_section::CLIENTS),
+    of_keyspace(MEMORY, memory_section::MEMORY),
+    of_keyspace("Persistence", persistence_section::PERSISTENCE),
+    of_keyspace("Stats", stats_section::STATS),
+    section(REPLICATION, replication_section::REPLICATION),
+    section("CPU", clients_section::CPU),
+    section(MODULES, cluster_section::MODULES),
+    section("Commandstats", &[many("cmdstat_", command_stats::command_stats)]),
+    section("Errorstats", &[many("errorstat_", command_stats::error_stats)]),
+    section("Latencystats", &[many("latency_percentiles_usec_", command_stats::latency_stats)]),
+    section("Cluster", cluster_section::CLUSTER),
+    section(CLUSTER_INFO, cluster_section::CLUSTER_INFO),
+    section(ENGINES, memory_section::ENGINES),
+    of_keyspace("Keyspace", &[many("db", keyspace)]),
+    section(KEY_SIZES, &[]),
+    section("Debug", stats_section::DEBUG),
 ];
 
 /// Names that stand for all sections.
@@ -99,6 +104,10 @@ const ALL: [&str; 2] = ["all", "everything"];
 const EXTRA: [&str; 7] = ["TLS", "Commandstats", "Latencystats", CLUSTER_INFO, ENGINES, "Debug", KEY_SIZES];
 const HIDDEN: [&str; 2] = ["Debug", KEY_SIZES];
 const REPLICATION: &str = "Replication";
+const MEMORY: &str = "Memory";
+const MODULES: &str = "Modules";
+/// Sections about commands and keys, which threads that run no command have no part in or read elsewhere.
+const OF_COMMANDS: [&str; 5] = [MODULES, "Commandstats", "Errorstats", "Latencystats", KEY_SIZES];
 const KEY_SIZES: &str = "Keysizes";
 const CLUSTER_INFO: &str = "Cluster Info";
 const ENGINES: &str = "Scripting Engines";
@@ -181,294 +190,87 @@ fn write_sections(cx: &mut Context<'_>, sections: &[Vec<u8>], key_sizes: String)
     Ok(())
 }
 
-/// Returns the text of the sections that are to be shown, from this source.
-fn sections(source: &Source<'_>, shows: impl Fn(&str) -> bool) -> String {
-    let mut text = Text::default();
-    for (name, write_fields) in SECTIONS.iter().filter(|(name, _)| shows(name)) {
-        text.title(name);
-        write_fields(&mut text, source);
-    }
-    text.0
-}
-
 /// Returns the text of the sections that are to be shown.
 pub(crate) fn text_of(cx: &mut Context<'_>, shows: impl Fn(&str) -> bool, key_sizes: String) -> String {
-    // Memory is measured before this command itself needs any.
-    let is_measured = shows("Memory");
-    let memory = if is_measured { cx.engine.host().memory() } else { MemoryStats::default() };
-    let overview = Overview::of(&mut cx.keys);
-    let source = Source { key_sizes, ..Source::new(cx.engine, memory, overview, cx.now.unix_us) };
-    sections(&source, shows)
-}
-
-/// Returns INFO's text about the server, for a thread that runs no command and has its own view of the keyspace. The
-/// parts about commands are left out. No lock is taken that a command may hold for long.
-pub fn server_text(engine: &Engine, overview: impl FnOnce() -> Overview, now_us: UnixUs) -> String {
-    let memory = engine.host().memory();
-    let left_out = ["Modules", "Commandstats", "Errorstats", "Latencystats", KEY_SIZES];
-    sections(&Source::new(engine, memory, overview(), now_us), |name| !left_out.contains(&name))
-}
-
-/// The largest input and output that a client has had within the last seconds, or has.
-fn largest_buffers(engine: &Engine, clients: &[Arc<ClientInfo>]) -> (u64, u64) {
-    let now = engine.host().nanos();
-    let recent = engine.metrics().iter().map(|worker| worker.buffer_peaks.recent(now));
-    let present = clients.iter().map(|client| client.buffers.sizes());
-    let present = present.map(|sizes| ((sizes.query + sizes.query_free) as u64, sizes.reply_bytes as u64));
-    recent.chain(present).fold((0, 0), |most, one| (most.0.max(one.0), most.1.max(one.1)))
-}
-
-fn tls(text: &mut Text, source: &Source<'_>) {
-    let Certificates { server, client, authority } = source.engine.host().certificates();
-    for (name, certificate) in [("server", server), ("client", client), ("ca", authority)] {
-        let left = certificate.as_ref().map_or(0, |it| (it.expires_at - source.now_us.seconds()).max(0));
-        text.field(&format!("tls_{name}_cert_serial"), certificate.map_or("none".to_owned(), |it| it.serial));
-        text.field(&format!("tls_{name}_cert_expires_in_seconds"), left);
+    let shown: Vec<&Section> = SECTIONS.iter().filter(|section| shows(section.title)).collect();
+    let mut source = Source::new(cx.engine, cx.now.unix_us);
+    source.key_sizes = key_sizes;
+    if shown.iter().any(|section| section.title == MEMORY) {
+        // Memory is measured before this command itself needs any.
+        source.memory();
     }
-}
-
-fn clients(text: &mut Text, source: &Source<'_>) {
-    let mut clients = source.engine.clients().all();
-    clients.retain(|client| !client.is_replica.load(Relaxed));
-    text.field("connected_clients", clients.len());
-    text.field("cluster_connections", crate::cluster::link_counts().0);
-    text.field("maxclients", source.config.int(Directive::MAXCLIENTS));
-    let (input, output) = largest_buffers(source.engine, &clients);
-    text.field("client_recent_max_input_buffer", input);
-    text.field("client_recent_max_output_buffer", output);
-    text.field("blocked_clients", clients.iter().filter(|client| client.is_blocked()).count());
-    text.field("tracking_clients", source.engine.tracking().clients());
-    text.field("pubsub_clients", source.engine.pubsub().subscribers());
-    let watches = |client: &ClientInfo| client.watched.load(Relaxed) > 0 && !client.is_watch_broken();
-    text.field("watching_clients", clients.iter().filter(|client| watches(client)).count());
-    let times_out = |client: &ClientInfo| client.ticket().is_some_and(|ticket| ticket.deadline.is_some());
-    text.field("clients_in_timeout_table", clients.iter().filter(|client| times_out(client)).count());
-    text.field("total_watched_keys", source.overview.total(|db| db.watched));
-    text.field("total_blocking_keys", source.overview.total(|db| db.awaited));
-    text.field("total_blocking_keys_on_nokey", source.overview.total(|db| db.awaited_gone));
-    let (pause, now) = (source.engine.pause(), source.engine.host().steady_ms(source.now_us));
-    let called = ("client_pause", pause.until().since(now).max(0));
-    let held = pause.held().map(|hold| (hold.as_str(), i64::MAX - now.0));
-    let (actions, (reason, left)) = match source.engine.paused() {
-        Paused::Nothing => ("none", ("none", 0)),
-        Paused::Writes => ("write", held.unwrap_or(called)),
-        Paused::All => ("all", called),
-    };
-    text.field("paused_reason", reason);
-    text.field("paused_actions", actions);
-    text.field("paused_timeout_milliseconds", left);
-}
-
-fn memory(text: &mut Text, source: &Source<'_>) {
-    let accounts = Accounts::new(source.engine, source.overview.clone(), source.memory.clone());
-    let (memory, config) = (&accounts.memory, &source.config);
-    text.bytes("used_memory", memory.allocated);
-    text.bytes("used_memory_rss", memory.rss);
-    text.bytes("used_memory_peak", memory.peak);
-    text.percent("used_memory_peak_perc", ratio(memory.allocated, memory.peak));
-    text.field("used_memory_overhead", accounts.overhead());
-    text.field("used_memory_startup", memory.startup);
-    text.field("used_memory_dataset", accounts.dataset());
-    text.percent("used_memory_dataset_perc", ratio(accounts.dataset(), accounts.since_start()));
-    text.field("allocator_allocated", memory.allocated);
-    text.field("allocator_active", memory.active);
-    text.field("allocator_resident", memory.resident);
-    text.field("allocator_muzzy", memory.muzzy);
-    text.bytes("total_system_memory", memory.total_system);
-    scripts(text, source, &accounts);
-    text.bytes("maxmemory", config.bytes(Directive::MAXMEMORY));
-    text.field("maxmemory_policy", config.choice(Directive::MAXMEMORY_POLICY));
-    text.compared("allocator_frag", memory.active, memory.allocated);
-    text.compared("allocator_rss", memory.resident, memory.active);
-    text.compared("rss_overhead", memory.rss, memory.resident);
-    text.compared("mem_fragmentation", memory.rss, memory.allocated);
-    // Nothing else is left out.
-    text.field("mem_not_counted_for_evict", source.engine.not_counted());
-    text.field("mem_replication_backlog", accounts.backlog);
-    text.field("mem_total_replication_buffers", accounts.backlog + accounts.replicas + accounts.buffered);
-    text.field("mem_replicas_repl_buffer", accounts.buffered);
-    text.field("mem_clients_slaves", accounts.replicas);
-    text.field("mem_clients_normal", accounts.clients);
-    text.field("mem_cluster_links", crate::cluster::link_counts().1);
-    text.field("mem_cluster_slot_import", accounts.slot_imports);
-    text.field("mem_cluster_slot_export", accounts.slot_exports);
-    text.field("mem_aof_buffer", accounts.log);
-    text.field("mem_allocator", memory.allocator);
-    text.field("mem_overhead_db_hashtable_rehashing", accounts.resizing());
-    text.absent(&["active_defrag_running"]);
-    text.field("lazyfree_pending_objects", memory.lazy_pending);
-    text.field("lazyfreed_objects", memory.lazy_freed);
-}
-
-/// Writes the memory of scripts. An interpreter runs scripts and functions alike, and is counted once, with the
-/// scripts.
-fn scripts(text: &mut Text, source: &Source<'_>, accounts: &Accounts) {
-    let (cached, libraries) = (source.engine.scripts().totals().0, source.engine.scripts().libraries());
-    let interpreters = source.engine.scripts().interpreter_bytes() as u64;
-    text.field("used_memory_lua", interpreters);
-    text.field("used_memory_vm_eval", interpreters);
-    text.field("used_memory_lua_human", human(interpreters));
-    text.field("used_memory_scripts_eval", accounts.scripts);
-    text.field("number_of_cached_scripts", cached);
-    text.field("number_of_functions", libraries.iter().map(|library| library.functions.len()).sum::<usize>());
-    text.field("number_of_libraries", libraries.len());
-    text.absent(&["used_memory_vm_functions"]);
-    text.bytes("used_memory_vm_total", interpreters);
-    text.field("used_memory_functions", accounts.functions);
-    text.bytes("used_memory_scripts", accounts.scripts + accounts.functions);
-}
-
-fn stats(text: &mut Text, source: &Source<'_>) {
-    let engine = source.engine;
-    let connections = engine.host().connections();
-    let workers = engine.metrics();
-    let (totals, rates, shards) = (engine.totals(), engine.rates().per_second(), &source.overview.stats);
-    text.field("total_connections_received", connections.received);
-    text.field("total_commands_processed", totals.commands);
-    text.field("instantaneous_ops_per_sec", rates.commands);
-    net_traffic::put(text, &totals, &rates);
-    let syncs = &engine.replication().counts;
-    text.field("rejected_connections", connections.rejected);
-    text.field("sync_full", syncs.full.load(Relaxed));
-    text.field("sync_partial_ok", syncs.partial_ok.load(Relaxed));
-    text.field("sync_partial_err", syncs.partial_err.load(Relaxed));
-    text.field("expired_keys", shards.expired);
-    text.field("expired_fields", shards.expired_elements);
-    // The due keys are known exactly, and nothing is left for later.
-    text.absent(&[
-        "expired_stale_perc",
-        "expired_keys_with_volatile_items_stale_perc",
-        "expired_time_cap_reached_count",
-    ]);
-    let background = metrics::sum(workers, |worker| &worker.background_nanos);
-    text.field("expire_cycle_cpu_milliseconds", background / 1_000_000);
-    text.field("evicted_keys", shards.evicted);
-    text.field("evicted_clients", metrics::sum(workers, |worker| &worker.evicted_clients));
-    text.field("evicted_scripts", engine.scripts().evicted());
-    let (exceeded, present) = engine.memory_limit().exceeded(source.now_us.ms());
-    text.field("total_eviction_exceeded_time", exceeded);
-    text.field("current_eviction_exceeded_time", present);
-    text.field("keyspace_hits", shards.hits);
-    text.field("keyspace_misses", shards.misses);
-    let pubsub = engine.pubsub();
-    text.field("pubsub_channels", pubsub.count(ChannelKind::Channel));
-    text.field("pubsub_patterns", pubsub.count(ChannelKind::Pattern));
-    text.field("pubsubshard_channels", pubsub.count(ChannelKind::Shard));
-    text.field("latest_fork_usec", engine.persistence_status().snapshot_nanos.load(Relaxed) / 1000);
-    text.field("total_forks", engine.persistence_status().forks.load(Relaxed));
-    text.field("migrate_cached_sockets", engine.links().len());
-    let deletions = engine.mass_deletions().running();
-    text.field("mass_deletions_running", deletions.count);
-    text.field("mass_deletions_keys", deletions.keys);
-    text.field("mass_deletions_perc", format_args!("{:.2}", deletions.percent));
-    text.field("slave_expires_tracked_keys", engine.replica_keys().len());
-    text.absent(&[
-        "active_defrag_hits",
-        "active_defrag_misses",
-        "active_defrag_key_hits",
-        "active_defrag_key_misses",
-        "total_active_defrag_time",
-        "current_active_defrag_time",
-    ]);
-    text.field("tracking_total_keys", source.overview.tracked_keys);
-    text.field("tracking_total_items", source.overview.tracked_items);
-    text.field("tracking_total_prefixes", engine.tracking().prefixes());
-    text.field("unexpected_error_replies", engine.persistence_status().loading.errors.load(Relaxed));
-    text.field("total_error_replies", metrics::sum(workers, |worker| &worker.error_replies));
-    text.field("dump_payload_sanitizations", engine.persistence_status().sanitizations.load(Relaxed));
-    text.field("total_reads_processed", metrics::sum(workers, |worker| &worker.reads));
-    text.field("total_writes_processed", metrics::sum(workers, |worker| &worker.writes));
-    event_loops(text, source, &totals, &rates);
-}
-
-/// Writes the work of workers between waits; the fields about io threads have another meaning.
-fn event_loops(text: &mut Text, source: &Source<'_>, totals: &Totals, rates: &Totals) {
-    text.absent(&[
-        "io_threaded_reads_processed",
-        "io_threaded_writes_processed",
-        "io_threaded_freed_objects",
-        "io_threaded_accept_processed",
-        "io_threaded_poll_processed",
-        "io_threaded_total_prefetch_batches",
-        "io_threaded_total_prefetch_entries",
-    ]);
-    let workers = source.engine.metrics();
-    let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
-    count("client_query_buffer_limit_disconnections", |worker| &worker.query_limit_disconnections);
-    text.field("client_output_buffer_limit_disconnections", source.engine.clients().slow_readers.load(Relaxed));
-    let mut count = |name, counter: fn(&WorkerMetrics) -> &Counter| text.field(name, metrics::sum(workers, counter));
-    count("reply_buffer_shrinks", |worker| &worker.reply_buffer_shrinks);
-    count("reply_buffer_expands", |worker| &worker.reply_buffer_expands);
-    let commands: u64 = (0..CommandTable::get().ids()).map(|id| metrics::command(workers, id).nanos).sum();
-    text.field("eventloop_cycles", totals.turns);
-    text.field("eventloop_duration_sum", totals.turn_nanos / 1000);
-    text.field("eventloop_duration_cmd_sum", commands / 1000);
-    text.field("instantaneous_eventloop_cycles_per_sec", rates.turns);
-    let a_turn = rates.turn_nanos.checked_div(rates.turns).unwrap_or(0);
-    text.field("instantaneous_eventloop_duration_usec", a_turn / 1000);
-    let denials = &source.engine.users().log;
-    text.field("acl_access_denied_auth", denials.count(Denied::Auth));
-    text.field("acl_access_denied_cmd", denials.count(Denied::Command));
-    text.field("acl_access_denied_key", denials.count(Denied::Key));
-    text.field("acl_access_denied_channel", denials.count(Denied::Channel));
-    text.field("acl_access_denied_tls_cert", denials.count(Denied::Certificate));
-    text.field("acl_access_denied_db", denials.count(Denied::Database));
-}
-
-fn debug(text: &mut Text, source: &Source<'_>) {
-    let workers = source.engine.metrics();
-    let thread = aof::of(source.engine).map_or(0, |aof| aof.stats.thread_nanos.load(Relaxed));
-    let log = metrics::sum(workers, |worker| &worker.log_nanos) + thread;
-    text.field("eventloop_duration_aof_sum", log / 1000);
-    text.field("eventloop_duration_cron_sum", metrics::sum(workers, |worker| &worker.background_nanos) / 1000);
-    text.field("eventloop_duration_max", metrics::max(workers, |worker| &worker.longest_turn_nanos) / 1000);
-    text.field("eventloop_cmd_per_cycle_max", metrics::max(workers, |worker| &worker.most_commands_a_turn));
-}
-
-fn cpu(text: &mut Text, source: &Source<'_>) {
-    text.field("used_cpu_sys", format_args!("{:.6}", source.process.system.as_secs_f64()));
-    text.field("used_cpu_user", format_args!("{:.6}", source.process.user.as_secs_f64()));
-    text.absent(&["used_cpu_sys_children", "used_cpu_user_children"]);
-    text.field("used_cpu_sys_main_thread", format_args!("{:.6}", source.process.main_system.as_secs_f64()));
-    text.field("used_cpu_user_main_thread", format_args!("{:.6}", source.process.main_user.as_secs_f64()));
-    for (name, seconds) in worker_times::all(source.engine) {
-        text.field(&name, format_args!("{seconds:.6}"));
+    if shown.iter().any(|section| section.keyspace) {
+        source.set_overview(Overview::of(&mut cx.keys));
     }
-}
-
-fn cluster(text: &mut Text, source: &Source<'_>) {
-    text.field("cluster_enabled", u8::from(source.engine.is_clustered()));
-}
-
-fn modules(text: &mut Text, _: &Source<'_>) {
-    text.absent(&["module"]);
-    module::fields_of_types().iter().for_each(|field| text.field("module", field));
-}
-
-/// Writes the one engine: Lua, with the interpreters of all workers.
-fn scripting_engines(text: &mut Text, source: &Source<'_>) {
-    let scripts = source.engine.scripts();
-    let (used, overhead) = (scripts.interpreter_bytes(), size_of_val(scripts));
-    text.absent(&["engines_count"]);
-    text.field("engines_total_used_memory", used);
-    text.field("engines_total_memory_overhead", overhead);
-    let name = "name=LUA,module=lua,abi_version=4";
-    text.field("engine_0", format_args!("{name},used_memory={used},memory_overhead={overhead}"));
-}
-
-fn keyspace(text: &mut Text, source: &Source<'_>) {
-    for (index, db) in &source.overview.dbs {
-        let keys = db.keys.saturating_sub(source.engine.hidden_len(*index));
-        if keys == 0 {
-            continue;
+    let mut text = String::with_capacity(if shown.len() > 1 { TEXT_ROOM } else { 0 });
+    for section in shown {
+        if !text.is_empty() {
+            text.push_str("\r\n");
         }
-        let _ = write!(
-            text.0,
-            "db{index}:keys={keys},expires={},avg_ttl={},keys_with_volatile_items={}\r\n",
-            db.expires,
-            db.mean_ttl(),
-            db.volatile
-        );
+        text.push_str("# ");
+        text.push_str(section.title);
+        text.push_str("\r\n");
+        for field in section.fields {
+            field.each(&source, &mut |name, value| write_line(&mut text, name, &value));
+        }
+        if section.title == KEY_SIZES {
+            text.push_str(&source.key_sizes);
+        }
+    }
+    text
+}
+
+/// Bytes that INFO's text takes up without sections that have to be asked for.
+const TEXT_ROOM: usize = 8 << 10;
+
+/// A field with its value, and with its metric if it is one.
+pub struct ShownField {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Value,
+    /// Its metric.
+    pub metric: Option<&'static Metric>,
+}
+
+/// Returns the fields about the server, for a thread that runs no command and has its own view of the keyspace. The
+/// parts about commands are left out. No lock is taken that a command may hold for long.
+pub fn server_fields(engine: &Engine, now_us: UnixUs) -> Vec<ShownField> {
+    let source = Source::new(engine, now_us);
+    source.memory();
+    source.set_overview(Overview::without_waiting(engine, now_us.ms()));
+    let mut shown = Vec::new();
+    for field in SECTIONS.iter().filter(|section| !OF_COMMANDS.contains(&section.title)).flat_map(|it| it.fields) {
+        field.each(&source, &mut |name, value| {
+            let metric = field.metric.as_ref().or_else(|| cluster_section::metric(name));
+            shown.push(ShownField { name: name.to_owned(), value, metric });
+        });
+    }
+    shown
+}
+
+/// Returns the metric of a field.
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    let fields = SECTIONS.iter().flat_map(|section| section.fields);
+    let found = fields.filter(|field| !matches!(field.read, Read::Many(_))).find(|field| field.name == name);
+    found.and_then(|field| field.metric.as_ref()).or_else(|| cluster_section::metric(name))
+}
+
+/// `db0:keys=2,expires=1,avg_ttl=1000,keys_with_volatile_items=0`
+fn keyspace(s: &Source<'_>, put: Put<'_>) {
+    for (index, db) in &s.overview().dbs {
+        let keys = db.keys.saturating_sub(s.engine.hidden_len(*index));
+        if keys > 0 {
+            put(
+                &format!("db{index}"),
+                Value::Parts(vec![
+                    ("keys", keys.into()),
+                    ("expires", db.expires.into()),
+                    ("avg_ttl", db.mean_ttl.into()),
+                    ("keys_with_volatile_items", db.volatile.into()),
+                ]),
+            );
+        }
     }
 }
 
@@ -489,7 +291,7 @@ mod tests {
         let two = client.run("INFO keyspace CPU");
         assert!(two.starts_with("# CPU\r\n") && two.contains("\r\n\r\n# Keyspace\r\n"), "{two}");
         let all = client.run("INFO");
-        assert!(SECTIONS.iter().all(|(name, _)| all.contains(&format!("# {name}\r\n")) != EXTRA.contains(name)));
+        assert!(SECTIONS.iter().all(|it| all.contains(&format!("# {}\r\n", it.title)) != EXTRA.contains(&it.title)));
         assert_eq!(client.run("INFO default nope").len(), all.len());
     }
 
@@ -507,21 +309,46 @@ mod tests {
     }
 
     #[test]
-    fn constants_come_from_the_table_of_what_is_absent() {
-        let (source, _) = include_str!("mod.rs").split_once("#[cfg(test)]").unwrap();
-        let source = [source, include_str!("persistence_section.rs"), include_str!("replication_section.rs")].concat();
-        let is_constant =
-            |value: &str| value.starts_with(['"', '-']) || value.starts_with(|c: char| c.is_ascii_digit());
-        let fields = source.match_indices("text.field(\"").map(|(at, found)| &source[at + found.len()..]);
-        let constants: Vec<&str> = fields
-            .filter_map(|rest| rest.split_once("\", "))
-            .filter(|(_, value)| is_constant(value))
-            .map(|(name, _)| name)
-            .collect();
-        assert!(constants.is_empty(), "put into absent.rs what {constants:?} wait for");
+    fn constants_come_from_the_table_of_absent_features() {
         let all = Client::new().run("INFO ALL");
         for (name, value, _) in absent::FIELDS.iter().filter(|(name, ..)| !["loading_rdb_used_mem"].contains(name)) {
-            assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not said");
+            assert!(all.contains(&format!("\r\n{name}:{value}\r\n")), "{name} is not shown");
+        }
+        let fields = || SECTIONS.iter().flat_map(|section| section.fields);
+        for field in fields().filter(|field| matches!(field.read, Read::Absent)) {
+            assert!(absent::FIELDS.iter().any(|(name, ..)| *name == field.name), "{} has no constant", field.name);
+        }
+    }
+
+    #[test]
+    fn fields_and_metrics_have_names_of_their_own() {
+        let mut client = Client::new();
+        let shown = server_fields(client.engine(), UnixUs(1_000_000));
+        let all = client.run("INFO ALL") + &client.run("INFO debug");
+        for field in &shown {
+            assert!(all.contains(&format!("{}:", field.name)), "{} is not in INFO", field.name);
+        }
+        let metrics: Vec<&str> = shown.iter().filter_map(|field| field.metric).map(|metric| metric.name).collect();
+        let unique: std::collections::BTreeSet<&str> = metrics.iter().copied().collect();
+        assert_eq!(unique.len(), metrics.len());
+        assert!(shown.iter().all(|field| field.metric.is_none() || field.value.number().is_some()));
+    }
+
+    #[test]
+    fn a_section_gathers_only_its_own_numbers() {
+        let mut client = Client::new();
+        client.is("SET k v", "+OK");
+        let alone = |title: &str, client: &mut Client| client.run(&format!("INFO {title}"));
+        let all = client.run("INFO everything");
+        for Section { title, .. } in SECTIONS.iter().filter(|section| section.title != KEY_SIZES) {
+            let word = title.replace("Cluster Info", "cluster_info").replace(' ', "");
+            let section = alone(&word, &mut client);
+            assert!(section.starts_with(&format!("# {title}\r\n")), "{section}");
+            let names =
+                |text: &str| text.lines().map(|line| line.split(':').next().unwrap_or(line).to_owned()).collect();
+            let (names, known): (Vec<String>, Vec<String>) = (names(&section), names(&all));
+            let is_own = |name: &String| HIDDEN.contains(title) || known.contains(name) || name.ends_with("_info");
+            assert!(names.iter().all(is_own), "{names:?}");
         }
     }
 }

@@ -171,7 +171,7 @@ fn histogram(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn reply_histogram(cx: &mut Context<'_>, entry: &CommandEntry) -> bool {
-    let durations = metrics::command(cx.engine.metrics(), entry.id).durations;
+    let durations = metrics::durations(cx.engine.metrics(), entry.id);
     if durations.total() == 0 {
         return false;
     }
