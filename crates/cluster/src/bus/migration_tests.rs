@@ -364,6 +364,30 @@ fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() 
     }
 }
 
+/// Others have the writes that the source lacks, and a successor of the target would have none of its keys.
+#[test]
+fn a_node_that_leads_without_being_confirmed_gives_and_takes_no_slots() {
+    let unconfirmed = Facts { is_unconfirmed: true, ..Facts::default() };
+    let (mut source, target_of_it) = source();
+    let job = paused(&mut source, target_of_it);
+    source.migration_paused(&job, 7);
+    source.set_facts(unconfirmed, 8);
+    source.migration_word(&job, Some(SyncWord::RequestFailover), 9);
+    assert_eq!((state(&source), message(&source)), (JobState::Failed, "The source may lack acknowledged writes"));
+    assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
+
+    let words = [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted];
+    for before in [2, 3] {
+        let (mut target, source) = target();
+        let job = establish(&mut target, source);
+        words[..before].iter().for_each(|word| target.migration_word(&job, Some(*word), 2));
+        target.set_facts(unconfirmed, 3);
+        target.migration_word(&job, Some(words[before]), 3);
+        assert_eq!((state(&target), target.nodes().owner(3)), (JobState::CleaningUp, Some(source)));
+        assert_eq!(message(&target), "The target may lack acknowledged writes");
+    }
+}
+
 /// The epoch for the slots would exceed the one by which the replica takes the place.
 #[test]
 fn a_target_takes_no_slots_while_a_replica_takes_its_place() {

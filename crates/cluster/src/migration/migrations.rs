@@ -53,6 +53,8 @@ pub struct MigrationView<'v> {
     pub is_failing_over: bool,
     /// Whether others may have this node's place: it has just started, stood still, or does not reach most primaries.
     pub may_be_replaced: bool,
+    /// Whether this node leads without being confirmed: it may lack acknowledged writes, and is to be replaced.
+    pub is_unconfirmed: bool,
     /// Unix time.
     pub now: Millis,
 }
@@ -251,6 +253,10 @@ impl Migrations {
             // A replica takes this node's place with an epoch that the epoch for the slots would exceed.
             Some(SyncWord::Paused | SyncWord::FailoverGranted) if job.is_import && view.is_failing_over => {
                 self.fail(name, "A failover occurs at the target", view);
+            }
+            // Its successor would have none of the keys.
+            Some(SyncWord::Paused | SyncWord::FailoverGranted) if job.is_import && view.is_unconfirmed => {
+                self.fail(name, "The target may lack acknowledged writes", view);
             }
             Some(SyncWord::Paused) if state == JobState::WaitingForPaused => {
                 self.send(name, SyncWord::RequestFailover);

@@ -248,6 +248,10 @@ impl Migrations {
             // A replica may have the votes for all slots already.
             return self.fail(name, "The source may have been replaced", view);
         }
+        if view.is_unconfirmed {
+            // Its replicas have keys that it has not sent, and would remove them.
+            return self.fail(name, "The source may lack acknowledged writes", view);
+        }
         let Some(until) = job.paused_until.filter(|until| *until >= view.now) else {
             let text = format!(
                 "Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration {}, but we are not paused. Denying \

@@ -14,7 +14,9 @@
 
 mod extension;
 mod gossip_entry;
+mod link_output;
 mod message_batch;
+mod message_queue;
 mod message_type;
 mod packet_bytes;
 mod packet_decode;
@@ -26,7 +28,9 @@ mod packet_reader;
 
 pub use extension::Extension;
 pub use gossip_entry::GossipEntry;
+pub use link_output::LinkOutput;
 pub use message_batch::{MessageBatch, Published, packet_len, packets};
+pub use message_queue::{MessageQueue, QueueLevel};
 pub use message_type::{MESSAGE_TYPES, MessageType};
 pub use packet_decode::{Body, Packet, PacketError, decode, message_type};
 pub use packet_encode::{encode, encode_light};

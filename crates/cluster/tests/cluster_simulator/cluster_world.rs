@@ -2,12 +2,16 @@
 
 use crate::data::{Data, DataEvent};
 use crate::executor::{Lane, Threads};
+use crate::holders::Safety;
 use crate::member::{Member, ip, node_at};
+use crate::messages::Mail;
 use crate::network::Network;
 use cluster::bus::{Bus, Effect, Level, Settings, TICK};
 use cluster::link_id::LinkId;
+use cluster::migration::{Job, JobState};
 use cluster::node_id::NodeId;
 use cluster::packet::{Body, Header, MessageFlags, MessageType, decode, encode, message_type};
+use cluster::slot_set::SlotSet;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -44,6 +48,26 @@ pub enum Flaw {
     HasNoHistory,
     /// A node that starts takes the data of its files for that of its last synchronization.
     TrustsFiles,
+    /// A target takes slots before their keys are as safe as a reply requires.
+    TakesBeforeItIsKept,
+    /// A reply to a write does not wait for the disk, or for replicas.
+    RepliesBeforeItIsKept,
+    /// Publishers go on, whatever waits.
+    PublishersAreNotHeld,
+    /// Messages are given to links that have enough waiting.
+    LinksTakeAll,
+    /// Publishers wait for a node that has failed.
+    WaitsForTheDead,
+    /// Changes of role, and clients that wait, are behind removals of keys.
+    HasOneLane,
+    /// A target hears no claim of a former source, whatever its epoch.
+    IgnoresFormerSource,
+    /// A source passes over a change of several slots.
+    PassesOverSeveralSlots,
+    /// A job that finds no place for its snapshot fails.
+    FailsWithoutPlace,
+    /// A node that is reset looks for keys before it is empty.
+    LooksBeforeItIsEmpty,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +78,8 @@ pub enum Event {
     Lost(usize, LinkId),
     /// An event of the data.
     Data(u64),
+    /// A turn of a node's publishers and subscribers.
+    Mail(usize),
 }
 
 pub struct World {
@@ -76,6 +102,7 @@ pub struct World {
     /// Whether a node may die between two effects.
     pub dies_in_between: bool,
     pub data: Data,
+    pub mail: Mail,
 }
 
 impl World {
@@ -98,6 +125,7 @@ impl World {
             keeps_history: nodes <= 64,
             dies_in_between: false,
             data: Data::default(),
+            mail: Mail::default(),
         };
         for node in 0..nodes {
             let first = world.random.i64(0..TICK);
@@ -106,7 +134,7 @@ impl World {
         world
     }
 
-    fn at(&mut self, delay: i64, event: Event) {
+    pub fn at(&mut self, delay: i64, event: Event) {
         self.sequence += 1;
         self.events.push(Reverse((self.now + delay, self.sequence, event)));
     }
@@ -170,9 +198,10 @@ impl World {
             }
             Event::Tick(..) => {}
             Event::Arrive(id) => self.arrive(id),
-            Event::Bytes(id, end, bytes) => self.deliver(id, end, &bytes),
+            Event::Bytes(id, end, bytes) => self.deliver(id, end, bytes),
             Event::Lost(node, link) => self.tell(node, |bus, now| bus.link_lost(link, now)),
             Event::Data(id) => self.happens_to_data(id),
+            Event::Mail(node) => self.turn_of_mail(node),
         }
     }
 
@@ -181,6 +210,7 @@ impl World {
         let ends = |id: u64| self.network.connections.get(&id).map(|connection| &connection.ends);
         let (nodes, by_bus) = match event {
             Event::Tick(node, life) if self.lives[*node] != *life => return false,
+            Event::Mail(_) => return false,
             Event::Tick(node, _) | Event::Lost(node, _) => (vec![*node], true),
             Event::Arrive(id) => (ends(*id).into_iter().flatten().map(|end| end.node).collect(), true),
             Event::Bytes(id, end, _) => (ends(*id).into_iter().map(|ends| ends[*end].node).collect(), true),
@@ -203,6 +233,8 @@ impl World {
         facts.is_unsaved &= self.flaw != Flaw::TrustsFiles;
         if let Some(store) = self.data.stores.get(node) {
             facts.are_writes_paused = store.is_failing_over;
+            let is_member = matches!(self.data.safety, Safety::AtReplicas(_)) && !self.data.lost.contains(&node);
+            facts.is_in_sync = facts.is_following && is_member;
         }
         let Some(bus) = member.bus.as_mut() else {
             return;
@@ -237,7 +269,9 @@ impl World {
                     None => self.at(1, Event::Lost(node, link)),
                 }
             }
-            Effect::Send { link, bytes } | Effect::SendMessages { link, bytes } => self.send(node, link, bytes),
+            Effect::Send { link, bytes } => self.send(node, link, bytes, false),
+            Effect::SendMessages { link, bytes } => self.send(node, link, bytes, true),
+            Effect::Deliver { message, .. } if self.mail.is_on => self.take_message(node, &message),
             Effect::Close { link } => {
                 if let Some((id, end)) = self.network.of(node, link) {
                     self.close(id, Some(end));
@@ -323,8 +357,14 @@ impl World {
         }
     }
 
-    fn send(&mut self, node: usize, link: LinkId, bytes: Arc<[u8]>) {
+    fn send(&mut self, node: usize, link: LinkId, bytes: Arc<[u8]>, are_messages: bool) {
         self.members[node].bytes_sent += bytes.len() as u64;
+        if self.mail.is_on {
+            if let Some((id, end)) = self.network.of(node, link) {
+                self.give_to_link(id, end, bytes, are_messages);
+            }
+            return;
+        }
         if let Some(bus) = self.members[node].bus.as_mut() {
             bus.link_written(link, bytes.len());
         }
@@ -390,7 +430,7 @@ impl World {
         self.votes.iter().map(|((voter, epoch), candidate)| (*voter, *epoch, *candidate)).collect()
     }
 
-    fn deliver(&mut self, id: u64, end: usize, bytes: &[u8]) {
+    fn deliver(&mut self, id: u64, end: usize, bytes: Arc<[u8]>) {
         let Some(connection) = self.network.connections.get(&id) else {
             return;
         };
@@ -399,8 +439,36 @@ impl World {
             self.broken(id);
             return;
         }
-        if let Some(link) = connection.ends[end].link {
-            self.tell(node, |bus, now| _ = bus.received(link, bytes, now));
+        let bytes = if self.flaw == Flaw::IgnoresFormerSource { self.without_claims(node, from, bytes) } else { bytes };
+        let bytes = if self.mail.is_on { self.comes_by_line(id, end, node, bytes) } else { Some(bytes) };
+        if let Some(bytes) = bytes {
+            self.take_bytes(id, end, &bytes);
+        }
+    }
+
+    /// Returns a packet without its sender's claim of slots that the receiver took from it once.
+    fn without_claims(&self, node: usize, from: usize, bytes: Arc<[u8]>) -> Arc<[u8]> {
+        let (Some(to), Some(source)) = (&self.members[node].bus, &self.members[from].bus) else { return bytes };
+        let source = source.nodes().my_id();
+        let is_taken = |job: &&Job| job.is_import && job.state == JobState::Success && job.source == source;
+        let taken = to.migrations().jobs().filter(is_taken);
+        let taken = taken.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()));
+        let packet = decode(&bytes).ok();
+        let Some((mut header, body)) = packet.and_then(|packet| Some((packet.header?, packet.body))) else {
+            return bytes;
+        };
+        header.slots = header.slots.without(&taken);
+        encode(&header, &body).into()
+    }
+
+    /// Passes bytes of a connection to the bus.
+    pub fn take_bytes(&mut self, id: u64, end: usize, bytes: &[u8]) {
+        let Some(connection) = self.network.connections.get(&id) else { return };
+        let (node, link) = (connection.ends[end].node, connection.ends[end].link);
+        if let Some(link) = link {
+            let mut brings_messages = false;
+            self.tell(node, |bus, now| brings_messages = bus.received(link, bytes, now));
+            self.brings_messages(id, end, brings_messages);
         }
     }
 
@@ -409,6 +477,7 @@ impl World {
         let Some(connection) = self.network.close(id) else {
             return;
         };
+        self.line_ends(id);
         let reaches = self.are_connected(connection.ends[0].node, connection.ends[1].node);
         for (number, end) in connection.ends.iter().enumerate() {
             if let Some(link) = end.link.filter(|_| by != Some(number) && (reaches || by.is_none())) {
@@ -419,7 +488,7 @@ impl World {
     }
 
     // Data.
-    fn replicate(&mut self, node: usize) {
+    pub fn replicate(&mut self, node: usize) {
         let Some(from) = self.members[node].following else {
             if self.members[node].bus.is_some() && !self.data.is_on {
                 self.members[node].offset += 10;
@@ -455,6 +524,7 @@ impl World {
         if self.data.is_on {
             self.data_dies(node);
         }
+        self.mail_dies(node);
         for id in self.network.of_node(node) {
             let end = self.network.connections[&id].ends.iter().position(|end| end.node == node);
             self.close(id, end);
@@ -548,6 +618,6 @@ impl World {
             message_flags: MessageFlags(MessageFlags::FORCE_VOTE),
         };
         let bytes = encode(&header, &Body::VoteRequest);
-        self.deliver(id, 1 - end, &bytes);
+        self.deliver(id, 1 - end, bytes.into());
     }
 }

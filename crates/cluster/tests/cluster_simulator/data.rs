@@ -5,8 +5,9 @@
 //! Replicas apply their primaries' logs a moment later, so a replica that takes over may lack data. That is no mistake:
 //! these keys are [given up](Data::given_up).
 
-use crate::cluster_world::World;
+use crate::cluster_world::{Flaw, World};
 use crate::executor::Lane;
+use crate::holders::{Kept, Safety};
 use crate::slot_moves::{Item, JobLink};
 use crate::writers::{Answer, Request, Writer};
 use cluster::bus::Effect;
@@ -20,12 +21,16 @@ const LAG: i64 = 1000;
 
 /// A slot, and a number in the slot.
 pub type Key = (u16, u8);
+pub type Keys = BTreeMap<Key, u64>;
+pub type Imports = BTreeMap<JobName, SlotRanges>;
 
 /// Entry of a node's log.
 #[derive(Clone, Debug)]
 pub enum Entry {
     Put(Key, u64),
     Remove(Key),
+    /// Removes several keys by one command.
+    RemoveAll(Vec<Key>),
     /// CLUSTER SYNCSLOTS and its arguments.
     Record(Vec<Vec<u8>>),
 }
@@ -33,17 +38,21 @@ pub enum Entry {
 /// A node's data.
 #[derive(Default)]
 pub struct Store {
-    pub keys: BTreeMap<Key, u64>,
+    pub keys: Keys,
     /// Imports that the log has as in progress.
-    pub open: BTreeMap<JobName, SlotRanges>,
+    pub open: Imports,
     pub hidden: BTreeMap<JobName, SlotSet>,
     pub log: Vec<Entry>,
     /// History of the log.
     pub history: u64,
     /// Log of another node that is followed, and the length applied.
     pub followed: Option<(u64, usize)>,
-    /// Data in the node's files, while they do not have that of the last synchronization.
-    files: Option<(BTreeMap<Key, u64>, BTreeMap<JobName, SlotRanges>)>,
+    /// Data in the node's files, while they do not have that of the last synchronization, and whether it is no part of
+    /// the primary's history.
+    files: Option<(Keys, Imports, bool)>,
+    pub kept: Kept,
+    /// Slots with clients that wait for keys.
+    pub waiters: BTreeSet<u16>,
     /// Whether writes wait for a failover.
     pub is_failing_over: bool,
     /// Whether writes wait for migrations.
@@ -66,9 +75,11 @@ impl Store {
         match &entry {
             Entry::Put(key, value) => _ = self.keys.insert(*key, *value),
             Entry::Remove(key) => _ = self.keys.remove(key),
+            Entry::RemoveAll(keys) => self.keys.retain(|key, _| !keys.contains(key)),
             Entry::Record(words) => self.record(words),
         }
         self.log.push(entry);
+        self.kept.version += 1;
     }
 
     fn record(&mut self, words: &[Vec<u8>]) {
@@ -142,6 +153,11 @@ pub enum DataEvent {
         node: usize,
         life: u64,
     },
+    /// Clients that wait for keys of lost slots are sent on.
+    EndWaits {
+        node: usize,
+        life: u64,
+    },
     LookAtKeys {
         node: usize,
         life: u64,
@@ -156,6 +172,26 @@ pub enum DataEvent {
         node: usize,
         life: u64,
         history: u64,
+    },
+    /// A replica reads its primary's log.
+    Pull {
+        node: usize,
+        life: u64,
+    },
+    /// A replica has the log up to this length.
+    Acknowledged {
+        node: usize,
+        life: u64,
+        replica: usize,
+        history: u64,
+        len: usize,
+    },
+    /// The log is on the disk up to this version of the data.
+    LogSynced {
+        node: usize,
+        life: u64,
+        version: u64,
+        disk: Box<(Keys, Imports)>,
     },
     /// A slot map comes into force late.
     MapSet {
@@ -195,6 +231,9 @@ pub struct Data {
     /// Slots that a node writes to although it warns that these writes may be lost.
     pub risks: BTreeMap<usize, SlotSet>,
     pub acknowledged: usize,
+    pub safety: Safety,
+    /// Nodes that have lost their data, and were not synchronized since.
+    pub lost: BTreeSet<usize>,
 }
 
 impl Data {
@@ -267,9 +306,12 @@ impl World {
                 let was_linked = member.following.is_some() && member.heard != 0;
                 (member.following, member.heard) = (from, if was_linked { self.now } else { 0 });
                 member.is_foreign |= needs_full_sync || member.has_led;
-                member.has_history &= !needs_full_sync;
+                let has_led = member.has_led && !self.data.lost.contains(&node);
+                member.has_history = (member.has_history || has_led) && !needs_full_sync;
                 member.is_linked = false;
                 member.threads.must_not_serve = false;
+                member.is_unconfirmed = false;
+                self.data.stores[node].kept.begin_log();
                 self.data.replaced.remove(&node);
                 self.tell(node, |bus, _| bus.followed());
             }
@@ -278,7 +320,7 @@ impl World {
                 self.data_leads(node, former);
                 self.tell(node, |bus, now| bus.led(now));
             }
-            _ => {}
+            event => self.happens_to_holders(event),
         }
     }
 
@@ -297,8 +339,12 @@ impl World {
             | DataEvent::RemoveLost { node, .. }
             | DataEvent::Flush { node, .. }
             | DataEvent::LookAtKeys { node, .. }
+            | DataEvent::EndWaits { node, .. }
             | DataEvent::Saved { node, .. }
             | DataEvent::DataSaved { node, .. }
+            | DataEvent::Pull { node, .. }
+            | DataEvent::Acknowledged { node, .. }
+            | DataEvent::LogSynced { node, .. }
             | DataEvent::MapSet { node, .. }
             | DataEvent::Follow { node, .. }
             | DataEvent::Lead { node, .. } => Some(*node),
@@ -319,6 +365,7 @@ impl World {
     pub fn log(&mut self, node: usize, entry: Entry) {
         self.data.stores[node].apply(entry);
         self.members[node].offset += 1;
+        self.applied(node);
         let links: Vec<u64> =
             self.data.links.iter().filter(|(_, link)| link.reads_log_of(node)).map(|(id, _)| *id).collect();
         for link in links {
@@ -343,6 +390,14 @@ impl World {
                 self.resume_writes(node);
             }
             Effect::LookAtKeys => self.duty(node, Lane::Slots, DataEvent::LookAtKeys { node, life }),
+            Effect::FlushAll if self.flaw() == Flaw::LooksBeforeItIsEmpty => {
+                let found = self.data.stores[node].populated();
+                self.tell(node, |bus, now| {
+                    bus.lost_keys_removed();
+                    bus.followed();
+                    bus.keys_found(&found, now);
+                });
+            }
             Effect::FlushAll => self.duty(node, Lane::Roles, DataEvent::Flush { node, life }),
             Effect::LoseSlots(slots) => {
                 if let Some(risk) = self.data.risks.get_mut(&node) {
@@ -367,9 +422,12 @@ impl World {
     pub fn is_unsafe(&self, node: usize, slot: u16) -> bool {
         let members = self.members.len();
         let reached = (0..members).filter(|other| self.is_up(*other) && self.are_connected(node, *other)).count();
-        self.data.replaced.contains(&node)
-            || self.data.risks.get(&node).is_some_and(|slots| slots.contains(slot))
-            || 2 * reached <= members
+        self.data.replaced.contains(&node) || self.is_at_risk(node, slot) || 2 * reached <= members
+    }
+
+    /// Returns whether a node warns that writes to a slot may be lost.
+    pub fn is_at_risk(&self, node: usize, slot: u16) -> bool {
+        self.data.risks.get(&node).is_some_and(|slots| slots.contains(slot))
     }
 
     /// Sends a replica its primary's new log entries, or all data.
@@ -382,6 +440,8 @@ impl World {
             || !self.are_connected(node, from)
             || self.is_stopped(from)
             || self.members[from].following.is_some()
+            // A member of the in-sync set does not follow a primary that has forgotten it.
+            || self.members[from].is_unconfirmed
         {
             // A stopped primary ends no connection.
             self.members[node].is_linked &= self.is_stopped(from);
@@ -408,11 +468,15 @@ impl World {
         (member.offset, member.heard, member.synchronized) = (offset, now, now);
         member.synchronizations += u64::from(!member.is_linked);
         (member.has_history, member.is_foreign, member.has_led, member.is_linked) = (true, false, false, true);
+        self.data.lost.remove(&node);
+        self.acknowledge(node, from);
     }
 
     /// Records that the files have all data.
     fn data_saved(&mut self, node: usize) {
-        self.data.stores[node].files = None;
+        let store = &mut self.data.stores[node];
+        store.files = None;
+        store.kept.all_on_disk(&store.keys, &store.open);
         self.members[node].is_unsaved = false;
     }
 
@@ -430,6 +494,7 @@ impl World {
         }
         if self.is_up(node) {
             self.data.stores[node].apply(entry);
+            self.applied(node);
         }
     }
 
@@ -441,12 +506,15 @@ impl World {
         let (keys, open) = (self.data.stores[from].keys.clone(), self.data.stores[from].open.clone());
         let history = self.data.number();
         let store = &mut self.data.stores[node];
-        let former = (std::mem::take(&mut store.keys), std::mem::take(&mut store.open));
+        let is_foreign = self.members[node].is_foreign;
+        let former = (std::mem::take(&mut store.keys), std::mem::take(&mut store.open), is_foreign);
         store.files.get_or_insert(former);
         (store.keys, store.open, store.history) = (keys, open.clone(), history);
         store.hidden.clear();
         store.log.clear();
+        store.kept.version += 1;
         self.members[node].is_unsaved = true;
+        self.applied(node);
         let (life, delay) = (self.life(node), self.random.i64(0..5000));
         self.later(delay, DataEvent::DataSaved { node, life, history });
         for (job, slots) in open {
@@ -473,7 +541,12 @@ impl World {
     /// long after its link to the primary broke.
     fn check_takeover(&mut self, node: usize, former: usize) {
         let slots = self.me(node).slots.clone();
-        if !slots.is_empty() && (!self.members[node].has_history || self.members[node].is_foreign) {
+        let lacks_data = match self.data.safety {
+            // A former primary of a shard whose replicas have every acknowledged write has them, too.
+            Safety::AtReplicas(_) => self.data.lost.contains(&node),
+            _ => !self.members[node].has_history || self.members[node].is_foreign,
+        };
+        if !slots.is_empty() && lacks_data {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
         if self.members[node].heard == 0 {
@@ -496,9 +569,13 @@ impl World {
         self.check_takeover(node, former);
         self.data.replaced.insert(former);
         self.members[node].has_led = true;
+        if matches!(self.data.safety, Safety::AtReplicas(_)) {
+            // The successor has all that was acknowledged.
+            return;
+        }
         let (new, old) = (&self.data.stores[node].keys, &self.data.stores[former].keys);
         let all: BTreeSet<Key> = new.keys().chain(old.keys()).copied().collect();
-        let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) < old.get(key)).collect();
+        let differ: Vec<Key> = all.into_iter().filter(|key| new.get(key) != old.get(key)).collect();
         self.data.given_up.extend(differ);
     }
 
@@ -517,6 +594,7 @@ impl World {
         let store = &mut self.data.stores[node];
         (store.history, store.followed) = (history, None);
         store.log.clear();
+        store.kept.begin_log();
         self.note_takeover(node, former);
         // A primary whose files lack its data is a matter of its configuration.
         self.data_saved(node);
@@ -529,6 +607,9 @@ impl World {
         (store.is_failing_over, store.is_migrating) = (false, false);
         store.hidden.clear();
         store.waiting.clear();
+        store.waiters.clear();
+        store.kept.die();
+        self.lose_data(node);
         let links: Vec<u64> =
             self.data.links.iter().filter(|(_, link)| link.ends.contains(&node)).map(|(id, _)| *id).collect();
         for link in links {
@@ -542,12 +623,23 @@ impl World {
         let store = &mut self.data.stores[node];
         (store.history, store.followed) = (history, None);
         store.log.clear();
-        if let Some((keys, open)) = store.files.take() {
-            (store.keys, store.open) = (keys, open);
-            self.members[node].is_foreign = true;
+        let files = store.files.take();
+        let is_lost = self.data.lost.contains(&node);
+        match (self.data.safety, files) {
+            // A node that has not lost its data was shut down with it.
+            (Safety::AtReplicas(_), _) if is_lost => (store.keys, store.open) = Default::default(),
+            (Safety::AtReplicas(_), _) => {}
+            (_, Some((keys, open, is_foreign))) => {
+                (store.keys, store.open) = (keys, open);
+                self.members[node].is_foreign = is_foreign;
+            }
+            (Safety::OnDisk, None) => (store.keys, store.open) = store.kept.disk.clone(),
+            (Safety::Applied, None) => {}
         }
+        store.kept.all_on_disk(&store.keys, &store.open);
         let open = store.open.clone();
-        (self.members[node].has_history, self.members[node].is_unsaved) = (true, false);
+        (self.members[node].has_history, self.members[node].is_unsaved) = (!is_lost, false);
+        self.members[node].is_unconfirmed = is_lost && self.me(node).is_primary();
         for (job, slots) in open {
             self.tell(node, |bus, now| bus.track_import(job, slots, now));
         }
@@ -570,6 +662,9 @@ impl World {
                 return Some(format!("{node} holds writes"));
             }
             let me = bus.nodes().myself();
+            if store.waiters.iter().any(|slot| !me.slots.contains(*slot)) {
+                return Some(format!("a client waits at {node} for a key that is elsewhere"));
+            }
             match me.primary {
                 None => {
                     if let Some(key) = store.keys.keys().find(|(slot, _)| !me.slots.contains(*slot)) {

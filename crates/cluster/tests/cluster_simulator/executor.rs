@@ -14,6 +14,9 @@ use cluster::bus::Effect;
 use cluster::slot_map::SlotMap;
 use std::collections::VecDeque;
 
+/// Longest time until a change of role is carried out, and until clients that wait for a lost slot are sent on.
+const LONGEST_WAIT: i64 = 200;
+
 /// Work of one kind, which is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
@@ -52,15 +55,33 @@ pub struct Threads {
     lane_ends: [i64; 2],
     /// Greatest duration of a write to the disk.
     pub disk_delay: i64,
+    /// Whether the log of the data cannot be written.
+    pub does_log_fail: bool,
     /// Greatest duration of a removal of keys.
     pub removal_delay: i64,
     /// Whether the node was replaced, after it was stopped for longer than its map was valid.
     pub must_not_serve: bool,
 }
 
+impl Threads {
+    pub fn limit_disk_delay(&mut self, most: i64) {
+        self.disk_delay = self.disk_delay.min(most);
+    }
+
+    /// Makes the disk and removals fast again.
+    pub fn heal(&mut self) {
+        (self.disk_delay, self.removal_delay, self.does_log_fail) = (0, 0, false);
+    }
+}
+
 impl World {
     pub fn is_stopped(&self, node: usize) -> bool {
         self.members[node].threads.is_stopped
+    }
+
+    /// Returns whether the node's bus waits for its file.
+    pub fn writes_file(&self, node: usize) -> bool {
+        self.members[node].threads.batch.is_some()
     }
 
     /// Retains an event if the node cannot take it now.
@@ -162,6 +183,7 @@ impl World {
             && let Some(losses) = bus.slot_map().losses_from(&member.threads.map)
         {
             member.threads.map = losses;
+            self.send_waiters_on(node);
         }
     }
 
@@ -247,16 +269,36 @@ impl World {
         let Some(bus) = member.bus.as_ref() else { return };
         let map = bus.slot_map().losses_from(&map).unwrap_or(map);
         member.threads.map = map;
+        self.send_waiters_on(node);
+    }
+
+    /// Sends clients on that wait for keys of slots which the node has lost.
+    fn send_waiters_on(&mut self, node: usize) {
+        let map = &self.members[node].threads.map;
+        if self.data.stores[node].waiters.iter().any(|slot| map.is_replica || !map.is_own(*slot)) {
+            let life = self.life(node);
+            self.duty(node, Lane::Roles, DataEvent::EndWaits { node, life });
+        }
+    }
+
+    pub fn end_waits(&mut self, node: usize) {
+        let map = &self.members[node].threads.map;
+        self.data.stores[node].waiters.retain(|slot| !map.is_replica && map.is_own(*slot));
     }
 
     /// Schedules an event behind all others of its lane.
     pub fn duty(&mut self, node: usize, lane: Lane, event: DataEvent) {
+        let is_of_roles = lane == Lane::Roles;
         let most = if lane == Lane::Slots { self.members[node].threads.removal_delay.max(100) } else { 20 };
         let delay = if self.flaw() == Flaw::RemovesBeforeMap { 0 } else { self.random.i64(1..most) };
+        let lane = if self.flaw() == Flaw::HasOneLane { Lane::Slots } else { lane };
         let end = &mut self.members[node].threads.lane_ends[lane as usize];
         let at = (self.now + delay).max(*end + 1);
         *end = at;
         let delay = at - self.now;
+        if is_of_roles && delay > LONGEST_WAIT {
+            self.violate(format!("a change of role, or a client, waits for {delay} ms at {node}"));
+        }
         self.later(delay, event);
     }
 }

@@ -9,8 +9,12 @@
 mod cluster_world;
 mod data;
 mod executor;
+mod floods;
+mod holders;
 mod member;
+mod messages;
 mod migrations;
+mod moves_by_hand;
 mod network;
 mod scenario;
 mod slot_moves;

@@ -139,8 +139,11 @@ impl World {
         for node in 0..self.members.len() {
             self.restart(node);
             self.go_on(node);
-            let threads = &mut self.members[node].threads;
-            (threads.disk_delay, threads.removal_delay) = (0, 0);
+            self.members[node].threads.heal();
+            self.members[node].is_kept_waiting = false;
+            if self.data.is_on {
+                self.sync_log(node);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
 use crate::executor::Lane;
+use crate::holders::Mark;
 use crate::member::node_at;
 use cluster::migration::{JobName, JobState, MigrationEffect, SyncWord};
 use cluster::slot_set::SlotSet;
@@ -39,6 +40,8 @@ pub struct JobLink {
     changes: VecDeque<Item>,
     /// Length of the source's log that was read.
     read_to: usize,
+    /// End of the target's data when the source's pause arrived there.
+    keep_to: Option<Mark>,
 }
 
 impl JobLink {
@@ -47,6 +50,8 @@ impl JobLink {
     }
 }
 
+/// Number of snapshots that a node has open at once.
+const PLACES: usize = 2;
 /// Number of items that a source sends at once.
 const PART: usize = 2;
 
@@ -123,6 +128,7 @@ impl World {
             snapshot: Vec::new(),
             changes: VecDeque::new(),
             read_to: 0,
+            keep_to: None,
         };
         self.data.links.insert(id, link);
         let delay = self.random.i64(1..20);
@@ -206,11 +212,22 @@ impl World {
                     Some(word) if *word == b"ESTABLISH" => self.establish(id, node, &bytes),
                     word => {
                         let word = word.and_then(|word| SyncWord::parse(word));
+                        if word == Some(SyncWord::Paused) && self.is_unsafe_yet(id, node) {
+                            return self.later(5, DataEvent::Arrives { link: id, end, item: Item::Bytes(bytes) });
+                        }
                         self.tell(node, |bus, now| bus.migration_word(&job, word, now));
                     }
                 }
             }
         }
+    }
+
+    /// Returns whether the keys that have come are not yet as safe as a reply requires.
+    fn is_unsafe_yet(&mut self, id: u64, target: usize) -> bool {
+        let end = self.mark(target);
+        let Some(link) = self.data.links.get_mut(&id) else { return false };
+        let mark = *link.keep_to.get_or_insert(end);
+        self.takes_over_late(target, mark)
     }
 
     /// Returns whether the event is of a job whose beginning the target has not carried out. The thread that moves
@@ -245,8 +262,16 @@ impl World {
 
     /// Takes a snapshot of the slots' keys; later log entries are sent behind them.
     pub fn snapshot(&mut self, id: u64) {
-        let Some(link) = self.data.links.get_mut(&id) else { return };
+        let Some(link) = self.data.links.get(&id) else { return };
         let (node, job) = (link.ends[0], link.job);
+        let of_node = |link: &&JobLink| link.ends[0] == node && link.phase == Phase::Snapshot;
+        if self.data.links.values().filter(of_node).count() >= PLACES {
+            if self.flaw() == Flaw::FailsWithoutPlace {
+                return self.tell(node, |bus, now| bus.migration_failed(&job, "Too many snapshots", now));
+            }
+            return self.later(10, DataEvent::Snapshot(id));
+        }
+        let Some(link) = self.data.links.get_mut(&id) else { return };
         let store = &self.data.stores[node];
         link.snapshot = store
             .keys
@@ -299,10 +324,16 @@ impl World {
 
     fn read_log(&mut self, id: u64) {
         let forgets = self.flaw() == Flaw::ForgetsChanges;
+        let forgets_several = self.flaw() == Flaw::PassesOverSeveralSlots;
         let Some(link) = self.data.links.get_mut(&id).filter(|link| link.phase != Phase::Talk) else { return };
         let log = &self.data.stores[link.ends[0]].log;
         for entry in &log[link.read_to.min(log.len())..] {
             match entry {
+                // The command is of several slots, and would end the job.
+                Entry::RemoveAll(keys) if forgets_several && keys.iter().any(|key| !link.slots.contains(key.0)) => {}
+                Entry::RemoveAll(keys) if keys.iter().any(|key| link.slots.contains(key.0)) => {
+                    link.changes.push_back(Item::Change(entry.clone()));
+                }
                 Entry::Put(key, _) | Entry::Remove(key) if link.slots.contains(key.0) => {
                     let is_lost = forgets && link.phase == Phase::Snapshot;
                     if !is_lost {

@@ -2,6 +2,8 @@
 
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
+use crate::holders::Safety;
+use std::collections::BTreeSet;
 
 /// A write in progress: each has a greater value than those before it.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +12,8 @@ pub struct Request {
     pub node: usize,
     pub key: Key,
     pub value: u64,
+    /// Whether all keys of the writer are removed that the node has.
+    pub removes: bool,
     /// Number of the attempt: answers to earlier attempts do not matter.
     pub attempt: u64,
 }
@@ -27,10 +31,30 @@ pub struct Writer {
     keys: Vec<Key>,
     /// Last acknowledged value of each key.
     pub told: Vec<u64>,
+    /// Whether a key was removed behind its last value, and whether the outcome of a removal is open.
+    gone: Vec<bool>,
+    open: Vec<bool>,
+    /// Keys that the last removal took.
+    removed: Vec<Key>,
     at: usize,
     value: u64,
     node: usize,
     attempt: u64,
+}
+
+impl Writer {
+    /// Returns why a key cannot have this value; None if it can.
+    fn wrong(&self, at: usize, found: Option<u64>) -> Option<String> {
+        let (key, told) = (self.keys[at], self.told[at]);
+        match found {
+            _ if self.open[at] => None,
+            Some(found) if self.gone[at] && found <= told => Some(format!("{key:?} is {found} and was removed")),
+            found if !self.gone[at] && found.unwrap_or(0) < told => {
+                Some(format!("{key:?} is {found:?} and was {told}"))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Time without an answer after which a client asks another node.
@@ -39,11 +63,11 @@ const PATIENCE: i64 = 3000;
 impl World {
     pub fn begin_writers(&mut self, count: usize, keys: usize, slots: u16) {
         for writer in 0..count {
-            let keys =
-                (0..keys).map(|_| (self.random.u16(0..slots), writer as u8)).collect::<std::collections::BTreeSet<_>>();
+            let keys = (0..keys).map(|_| (self.random.u16(0..slots), writer as u8)).collect::<BTreeSet<_>>();
             let keys: Vec<Key> = keys.into_iter().collect();
-            let told = vec![0; keys.len()];
-            self.data.writers.push(Writer { keys, told, at: 0, value: 0, node: 0, attempt: 0 });
+            let (told, gone) = (vec![0; keys.len()], vec![false; keys.len()]);
+            let (open, removed) = (gone.clone(), Vec::new());
+            self.data.writers.push(Writer { keys, told, gone, open, removed, at: 0, value: 0, node: 0, attempt: 0 });
             self.later(1, DataEvent::Think(writer));
         }
     }
@@ -55,8 +79,12 @@ impl World {
         }
         let nodes = self.members.len();
         let (is_new, random) = (self.random.u8(..8) > 0, self.random.usize(..nodes));
+        let removes = self.random.u8(..32) == 0;
         let writer = &mut self.data.writers[number];
-        if writer.value == writer.told[writer.at] {
+        let removes = removes && writer.value == writer.told[writer.at];
+        if removes {
+            writer.open.fill(true);
+        } else if writer.value == writer.told[writer.at] {
             writer.at = (writer.at + 1 + random) % writer.keys.len();
             writer.value = writer.told[writer.at] + 1;
         } else if is_new {
@@ -64,13 +92,11 @@ impl World {
         }
         writer.attempt += 1;
         let (key, value, node, attempt) = (writer.keys[writer.at], writer.value, writer.node, writer.attempt);
+        let request = Request { writer: number, node, key, value, removes, attempt };
         let delay = self.random.i64(1..8);
-        self.later(delay, DataEvent::Ask(Request { writer: number, node, key, value, attempt }));
+        self.later(delay, DataEvent::Ask(request));
         // The client retries when no node answers.
-        self.later(
-            PATIENCE,
-            DataEvent::Told { request: Request { writer: number, node, key, value, attempt }, answer: Answer::Down },
-        );
+        self.later(PATIENCE, DataEvent::Told { request, answer: Answer::Down });
     }
 
     /// Takes a request at its node.
@@ -97,7 +123,7 @@ impl World {
                 .and_then(|owner| (0..self.members.len()).find(|other| self.is_up(*other) && self.id(*other) == owner));
             return Some(owner.map_or(Answer::Down, Answer::Moved));
         }
-        if self.members[node].following.is_some() {
+        if self.members[node].following.is_some() || self.members[node].is_unconfirmed {
             // The node only applies its log until it has begun to lead.
             return Some(Answer::Down);
         }
@@ -108,15 +134,25 @@ impl World {
         self.check_own(node, key.0);
         if self.is_unsafe(node, key.0) {
             self.check_may_serve(node, key.0);
-            self.data.given_up.insert(key);
+            let is_at_replicas = matches!(self.data.safety, Safety::AtReplicas(_));
+            if !is_at_replicas || self.is_at_risk(node, key.0) {
+                self.give_up(&request);
+            }
         } else {
             self.check_serves(node, key.0);
-            self.check_kept(&request);
+            if !request.removes {
+                self.check_kept(&request);
+            }
+        }
+        self.data.stores[node].waiters.insert(key.0);
+        if request.removes {
+            self.remove_all(&request);
+            return self.reply_when_kept(request);
         }
         if self.data.stores[node].keys.get(&key).is_none_or(|old| *old < value) {
             self.log(node, Entry::Put(key, value));
         }
-        Some(Answer::Done)
+        self.reply_when_kept(request)
     }
 
     /// Checks that the writer's last acknowledged value is there. The value must stay from here on, whatever became of
@@ -124,10 +160,42 @@ impl World {
     fn check_kept(&mut self, request: &Request) {
         let (key, node) = (request.key, request.node);
         let writer = &self.data.writers[request.writer];
-        let told = writer.keys.iter().position(|own| *own == key).map_or(0, |at| writer.told[at]);
-        let found = self.data.stores[node].keys.get(&key).copied().unwrap_or(0);
-        if !self.data.given_up.remove(&key) && found < told {
-            self.violate(format!("{node} has {found} for {key:?}, which was {told}"));
+        let at = writer.keys.iter().position(|own| *own == key).expect("its own key");
+        let found = self.data.stores[node].keys.get(&key).copied();
+        let wrong = writer.wrong(at, found);
+        if let Some(wrong) = wrong.filter(|_| !self.data.given_up.contains(&key)) {
+            self.violate(format!("{node}: {wrong}"));
+        }
+        self.data.given_up.remove(&key);
+    }
+
+    /// Removes all keys of a writer that a node has, with a command for each slot.
+    fn remove_all(&mut self, request: &Request) {
+        let (node, writer) = (request.node, &mut self.data.writers[request.writer]);
+        if writer.attempt != request.attempt {
+            // The connection has ended.
+            return;
+        }
+        let map = &self.members[node].threads.map;
+        writer.removed = writer.keys.iter().copied().filter(|key| map.is_own(key.0)).collect();
+        let removed = writer.removed.clone();
+        if self.is_unsafe(node, request.key.0) {
+            self.give_up(request);
+        }
+        if self.flaw() == Flaw::PassesOverSeveralSlots {
+            return self.log(node, Entry::RemoveAll(removed));
+        }
+        let slots: BTreeSet<u16> = removed.iter().map(|key| key.0).collect();
+        for slot in slots {
+            self.log(node, Entry::RemoveAll(removed.iter().copied().filter(|key| key.0 == slot).collect()));
+        }
+    }
+
+    /// Gives up the keys of a request.
+    pub fn give_up(&mut self, request: &Request) {
+        self.data.given_up.insert(request.key);
+        if request.removes {
+            self.data.given_up.extend(self.data.writers[request.writer].removed.iter().copied());
         }
     }
 
@@ -184,7 +252,21 @@ impl World {
             return;
         }
         match answer {
+            Answer::Done if request.removes => {
+                for at in 0..writer.keys.len() {
+                    if writer.removed.contains(&writer.keys[at]) {
+                        (writer.gone[at], writer.open[at]) = (true, false);
+                    }
+                }
+                writer.attempt += 1;
+                self.later(5, DataEvent::Think(request.writer));
+            }
+            Answer::Moved(_) if request.removes => {
+                writer.attempt += 1;
+                self.later(5, DataEvent::Think(request.writer));
+            }
             Answer::Done => {
+                (writer.gone[writer.at], writer.open[writer.at]) = (false, false);
                 writer.told[writer.at] = request.value;
                 self.data.acknowledged += 1;
                 let delay = self.random.i64(1..20);
@@ -222,11 +304,9 @@ impl World {
         };
         let mut lost = Vec::new();
         for writer in &self.data.writers {
-            for (key, told) in writer.keys.iter().zip(&writer.told) {
+            for (at, key) in writer.keys.iter().enumerate() {
                 let found = owner_of(key.0).and_then(|node| self.data.stores[node].keys.get(key)).copied();
-                if found.unwrap_or(0) < *told && !self.data.given_up.contains(key) {
-                    lost.push(format!("{key:?} is {found:?} and was {told}"));
-                }
+                lost.extend(writer.wrong(at, found).filter(|_| !self.data.given_up.contains(key)));
             }
         }
         lost

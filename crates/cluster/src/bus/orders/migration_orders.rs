@@ -17,6 +17,7 @@ macro_rules! view {
             debug: &$bus.debug,
             is_failing_over: $bus.is_failing_over(),
             may_be_replaced: $bus.may_be_replaced(),
+            is_unconfirmed: $bus.facts.is_unconfirmed,
             now: $bus.now,
         }
     };
