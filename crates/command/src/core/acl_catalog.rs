@@ -1,7 +1,7 @@
 //! The commands as rules of users know them: by their own names, even if renamed, and by categories: those that a
 //! command's group and flags imply, and those that its entry adds.
 
-use crate::core::command::{ADMIN, BLOCKING, Command, FAST, Group, PUBSUB, READONLY, WRITE};
+use crate::core::command::{ADMIN, BLOCKING, Command, CommandEntry, FAST, Group, PUBSUB, READONLY, WRITE};
 use crate::core::mode;
 use engine::Engine;
 use engine::acl::catalog::{CommandCatalog, CommandNumber};
@@ -54,6 +54,13 @@ impl Catalog {
     /// Returns the command of this name.
     pub fn named(&self, name: &str) -> Option<&CommandNumber> {
         self.known.iter().map(|(_, number)| number).find(|number| number.full_name == name)
+    }
+
+    /// Returns an entry that is in no table: it has the number of the command of its name, and so its rights and
+    /// statistics.
+    pub fn entry_beside(&self, command: &'static Command) -> Option<CommandEntry> {
+        let mut id = self.named(command.name)?.id;
+        Some(CommandEntry::new(command, command.name.as_bytes(), None, &mut id))
     }
 
     /// Returns all commands of a category, as ACL CAT lists them.

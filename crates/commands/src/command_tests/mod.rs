@@ -4,7 +4,6 @@ mod acl_catalog_tests;
 mod admission_tests;
 mod batch_command_cache_tests;
 mod batch_tests;
-mod book_tests;
 mod chunked_reply_tests;
 mod cluster_routing_tests;
 mod command_table_tests;
