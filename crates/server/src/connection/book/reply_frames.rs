@@ -10,8 +10,8 @@
 //! | `,1.5` | dbl |
 //! | `*n ~n >n`, `%n` | arr |
 //!
-//! A frame is at most [`REPLY_MAX`] bytes. Bytes that do not fit any more are dropped as they come, so that a huge answer
-//! costs no memory here, and the frame becomes an error.
+//! A frame is at most [`REPLY_MAX`] bytes. Bytes that do not fit any more are dropped as they come, so that a huge
+//! answer costs no memory here, and the frame becomes an error.
 
 use resp::book::{Code, REPLY_MAX, tag};
 use resp::number::{parse_f64_c, parse_i64};
