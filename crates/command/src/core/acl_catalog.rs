@@ -137,17 +137,9 @@ fn of_group(command: &Command) -> Option<&'static str> {
     if !command.subcommands.is_empty() {
         return None;
     }
-    match command.group {
-        // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
-        Group::Generic => command.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
-        Group::Transactions => Some("transaction"),
-        Group::Connection => Some("connection"),
-        Group::Scripting => Some("scripting"),
-        Group::HyperLogLog => Some("hyperloglog"),
-        Group::Geo => Some("geo"),
-        Group::Bitmap => Some("bitmap"),
-        group => group.value_type().map(|of| of.acl_category),
-    }
+    // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
+    let states_own = command.group == Group::Generic && command.categories.iter().any(|name| *name != "dangerous");
+    command.group.words().acl_category.filter(|_| !states_own)
 }
 
 /// Returns the command's categories, in the order of [`all_categories`].

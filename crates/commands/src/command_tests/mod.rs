@@ -13,4 +13,5 @@ mod help_tests;
 mod lazy_free_tests;
 mod redact_tests;
 mod rights_tests;
+mod routing_policy_tests;
 mod slot_use_tests;
