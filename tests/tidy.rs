@@ -25,6 +25,8 @@ mod manifests;
 mod rooms;
 #[path = "tidy/source.rs"]
 mod source;
+#[path = "tidy/spread.rs"]
+mod spread;
 #[path = "tidy/style.rs"]
 mod style;
 #[path = "tidy/words.rs"]
@@ -100,6 +102,16 @@ fn files_are_in_no_large_circle() {
 }
 
 #[test]
+fn a_types_methods_stand_in_few_files() {
+    expect_none(spread::complaints(sources()));
+}
+
+#[test]
+fn modules_of_tests_are_named_as_tests() {
+    expect_none(each_source(spread::unnamed_tests));
+}
+
+#[test]
 fn rooms_are_not_crowded() {
     expect_none(rooms::crowded(sources()));
 }
@@ -133,6 +145,7 @@ fn architecture_says_why_each_dependency_is_there() {
 #[test]
 fn documents_name_what_exists() {
     expect_none(documents::complaints());
+    expect_none(each_source(documents::missing_in_comments));
 }
 
 #[test]

@@ -319,7 +319,7 @@ fn receive(socket: &mut TcpStream) -> BookValue {
     let mut reply = vec![0; 4];
     socket.read_exact(&mut reply).expect("a length");
     let total = u32::from_le_bytes([reply[0], reply[1], reply[2], reply[3]]) as usize;
-    assert!(total <= resp::reply::BOOK_REPLY_MAX, "a reply of {total} bytes");
+    assert!(total <= resp::book::REPLY_MAX, "a reply of {total} bytes");
     reply.resize(4 + total, 0);
     socket.read_exact(&mut reply[4..]).expect("a value");
     let (value, taken) = decode_reply(&reply).expect("a value that is well formed").expect("all of it");

@@ -1,6 +1,6 @@
 //! Names in documents exist: files, folders and pages; and ARCHITECTURE.md is as short as a map has to be.
 
-use crate::source::root;
+use crate::source::{Source, numbered, root};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
@@ -81,6 +81,16 @@ fn missing(name: &str, text: &str, exists: impl Fn(&Path) -> bool) -> Vec<String
 /// Whether this is a path of the repository, and of one thing.
 fn is_path(word: &str) -> bool {
     TOP.iter().any(|top| word.starts_with(top)) && !word.contains([' ', '*', '<'])
+}
+
+/// Names in the comments of sources that do not exist: files and pages by their paths from the root.
+pub fn missing_in_comments(source: &Source) -> Vec<String> {
+    let missing = |word: &&str| is_path(word) && Path::new(word).extension().is_some() && !root().join(word).exists();
+    let words = |line| str::split(line, |c: char| c.is_whitespace() || "`()[]<>,;:".contains(c));
+    let named = numbered(&source.comments).flat_map(|(at, line)| words(line).map(move |word| (at, word)));
+    let named = named.map(|(at, word)| (at, word.trim_matches(|c: char| !c.is_alphanumeric() && c != '/')));
+    let gone = named.filter(|(_, word)| missing(word));
+    gone.map(|(at, word)| format!("{}:{at}: there is no {word}: say where that is now", source.path)).collect()
 }
 
 /// Returns the texts between two marks in each line.

@@ -121,7 +121,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
             "root",
         ],
     ),
-    ("command", &["core", "blocking", "book", "batch", "root"]),
+    ("command", &["core", "blocking", "batch", "root"]),
     (
         "server",
         &[
@@ -154,6 +154,16 @@ pub const UPWARD: &[(&str, &str, &str, usize, &str)] =
 /// Crates with a circle of more files than the rule allows: crate, files in the largest, why.
 pub const CIRCLES: &[(&str, usize, &str)] = &[];
 
+/// Types whose `impl` is in more files than the rule allows: crate, type, files, why.
+pub const SPREAD: &[(&str, &str, usize, &str)] = &[
+    ("cluster", "Bus", 36, "a node's state machine, not yet cut into parts with private state"),
+    ("engine", "Engine", 7, "the owner of all parts, a file for each area that needs several of them"),
+    ("engine", "Keyspace", 10, "the shards, a file for each walk over all of them"),
+    ("sentinel", "Sentinel", 24, "a Sentinel's state machine, not yet cut into parts with private state"),
+    ("server", "PrimaryThread", 6, "the thread of a replica's link, a file for each phase"),
+    ("server", "Worker", 15, "the event loop, not yet cut into parts with private state"),
+];
+
 /// Folders with more files than the rule allows: folder, files, why.
 pub const CROWDED: &[(&str, usize, &str)] = &[];
 
@@ -168,7 +178,7 @@ pub const LONG_FUNCTIONS: &[(&str, &str, &str)] =
 pub const SAME_FILES: &[(&str, &str)] = &[
     ("algebra.rs", "the set operations of two types"),
     ("apply.rs", "the hooks of directives, and what the server does at them"),
-    ("book.rs", "one protocol: its bytes, its commands, its client"),
+    ("book.rs", "one protocol: its bytes, and its client"),
     ("check.rs", "the two checkers of files"),
     ("clock.rs", "the trait, and the server's clock"),
     ("dump.rs", "the command, and the format"),

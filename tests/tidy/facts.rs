@@ -12,6 +12,8 @@ pub struct Facts {
     pub functions: Vec<Function>,
     /// Types, functions and modules that the file gives a name to.
     pub names: Vec<Name>,
+    /// Types with an `impl` of no trait, outside of tests.
+    pub impls: Vec<String>,
     pub unsafes: Vec<Unsafe>,
     /// Calls of macros: name, line.
     pub macros: Vec<(String, usize)>,
@@ -317,6 +319,11 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_item_impl(&mut self, implementation: &'ast syn::ItemImpl) {
         if implementation.trait_.is_some() {
             self.implementations.push(implementation.brace_token.span.join().byte_range());
+        } else if let syn::Type::Path(of) = &*implementation.self_ty
+            && let Some(last) = of.path.segments.last()
+            && !self.in_test
+        {
+            self.facts.impls.push(last.ident.to_string());
         }
         visit::visit_item_impl(self, implementation);
     }

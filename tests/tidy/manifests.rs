@@ -106,7 +106,13 @@ fn table(architecture: &str) -> BTreeSet<String> {
 
 pub fn architecture_names_every_crate(architecture: &str) -> Vec<String> {
     let missing = LAYERS.iter().filter(|(name, _)| !crate::source::has_word(architecture, name));
-    missing.map(|(name, _)| format!("crates/{name}: ARCHITECTURE.md must say what this crate is for")).collect()
+    let missing = missing.map(|(name, _)| format!("crates/{name}: ARCHITECTURE.md must say what this crate is for"));
+    let is_listed = |name: &str| architecture.contains(&format!("`crates/{name}/src/`"));
+    // The benches have no contents that others use.
+    let unlisted = LAYERS.iter().filter(|(name, _)| *name != "bench" && !is_listed(name));
+    let unlisted =
+        unlisted.map(|(name, _)| format!("crates/{name}: ARCHITECTURE.md must have a table of its contents"));
+    missing.chain(unlisted).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 
 pub mod batch;
 pub mod blocking;
-pub mod book;
 pub mod core;
 
 pub use crate::core::args::{Args, OwnWords};

@@ -36,10 +36,10 @@ pub use rdb::source::{Fault, Reason, Source};
 pub use rdb::{format, source};
 
 #[cfg(test)]
-mod kinds;
+mod all_encodings_tests;
 #[cfg(test)]
-mod save_while_writing;
+mod many_snapshots_tests;
 #[cfg(test)]
-mod several_snapshots;
+mod save_under_writes_tests;
 #[cfg(test)]
 mod tests;

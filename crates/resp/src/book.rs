@@ -16,15 +16,47 @@
 //!
 //! A request is at most 4100 bytes, so the parser has no state between two calls: a request is parsed once it is
 //! complete. Only its length is judged before. This module holds the server's parser of requests and the client's half;
-//! the server's replies are written by [`Reply`](crate::reply::Reply).
+//! a server translates the replies of its commands from RESP.
 
 use std::fmt;
 
-use crate::reply::{BOOK_REPLY_MAX, book_tag};
 use crate::request::Span;
 
 /// Longest request without its length, in bytes.
 pub const REQUEST_MAX: usize = 4096;
+/// Longest value of a reply, in bytes.
+pub const REPLY_MAX: usize = 4096;
+
+/// Tags of values.
+pub mod tag {
+    /// No content.
+    pub const NIL: u8 = 0;
+    /// i32 code, u32 length, text.
+    pub const ERR: u8 = 1;
+    /// u32 length, bytes.
+    pub const STR: u8 = 2;
+    /// i64.
+    pub const INT: u8 = 3;
+    /// f64.
+    pub const DBL: u8 = 4;
+    /// u32 count, values.
+    pub const ARR: u8 = 5;
+}
+
+/// Codes of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Code {
+    /// No such command, or not allowed.
+    Unknown = 1,
+    /// The reply is longer than [`REPLY_MAX`].
+    TooBig = 2,
+    /// The key holds another type.
+    Type = 3,
+    /// A wrong argument.
+    Argument = 4,
+}
+
 /// Most strings of a request.
 pub const STRINGS_MAX: usize = 200_000;
 /// Arrays within arrays that the client's decoder follows.
@@ -121,7 +153,7 @@ pub enum BookValue {
 /// # Errors
 /// The bytes are no reply of this protocol.
 pub fn decode_reply(buf: &[u8]) -> Result<Option<(BookValue, usize)>, Malformed> {
-    let Some(mut message) = Message::framed(buf, 1, BOOK_REPLY_MAX)? else {
+    let Some(mut message) = Message::framed(buf, 1, REPLY_MAX)? else {
         return Ok(None);
     };
     let value = message.value(DEPTH_MAX)?;
@@ -163,21 +195,21 @@ impl<'b> Message<'b> {
 
     fn value(&mut self, depth: usize) -> Result<BookValue, Malformed> {
         Ok(match self.array::<1>()?[0] {
-            book_tag::NIL => BookValue::Nil,
-            book_tag::ERR => {
+            tag::NIL => BookValue::Nil,
+            tag::ERR => {
                 let code = i32::from_le_bytes(self.array()?);
                 BookValue::Err(code, self.sized()?)
             }
-            book_tag::STR => BookValue::Str(self.sized()?),
-            book_tag::INT => BookValue::Int(i64::from_le_bytes(self.array()?)),
-            book_tag::DBL => BookValue::Dbl(f64::from_le_bytes(self.array()?)),
-            book_tag::ARR => {
+            tag::STR => BookValue::Str(self.sized()?),
+            tag::INT => BookValue::Int(i64::from_le_bytes(self.array()?)),
+            tag::DBL => BookValue::Dbl(f64::from_le_bytes(self.array()?)),
+            tag::ARR => {
                 let depth = depth.checked_sub(1).ok_or(Malformed::TooDeep)?;
                 // The count is not trusted: the first missing value ends the loop.
                 let count = self.u32()?;
                 BookValue::Arr((0..count).map(|_| self.value(depth)).collect::<Result<_, _>>()?)
             }
-            tag => return Err(Malformed::UnknownTag(tag)),
+            unknown => return Err(Malformed::UnknownTag(unknown)),
         })
     }
 
@@ -248,7 +280,6 @@ fn fragmented(data: &[u8], step: usize) -> (Vec<Vec<Vec<u8>>>, Option<Malformed>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::{BookCode, Protocol, Reply};
     use proptest::prelude::*;
 
     /// Arguments, request, reply and its meaning, captured from the tutorials' servers.
@@ -415,29 +446,44 @@ mod tests {
         text.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }
 
-    fn write(reply: &mut Reply, value: &BookValue) {
+    fn write(out: &mut Vec<u8>, value: &BookValue) {
+        let write_sized = |out: &mut Vec<u8>, bytes: &[u8]| {
+            out.extend((bytes.len() as u32).to_le_bytes());
+            out.extend(bytes);
+        };
         match value {
-            BookValue::Nil => reply.null(),
+            BookValue::Nil => out.push(tag::NIL),
             BookValue::Err(code, text) => {
-                let codes = [BookCode::Unknown, BookCode::TooBig, BookCode::Type, BookCode::Argument];
-                reply.book_error(codes[*code as usize - 1], text);
+                out.push(tag::ERR);
+                out.extend(code.to_le_bytes());
+                write_sized(out, text);
             }
-            BookValue::Str(bytes) => reply.bulk(bytes),
-            BookValue::Int(value) => reply.int(*value),
-            BookValue::Dbl(value) => reply.double(*value),
+            BookValue::Str(bytes) => {
+                out.push(tag::STR);
+                write_sized(out, bytes);
+            }
+            BookValue::Int(value) => {
+                out.push(tag::INT);
+                out.extend(value.to_le_bytes());
+            }
+            BookValue::Dbl(value) => {
+                out.push(tag::DBL);
+                out.extend(value.to_le_bytes());
+            }
             BookValue::Arr(values) => {
-                reply.array(values.len());
-                values.iter().for_each(|value| write(reply, value));
+                out.push(tag::ARR);
+                out.extend((values.len() as u32).to_le_bytes());
+                values.iter().for_each(|value| write(out, value));
             }
         }
     }
 
     fn framed(value: &BookValue) -> Vec<u8> {
-        let mut reply = Reply::new(Vec::new(), Protocol::Book);
-        reply.begin_frame();
-        write(&mut reply, value);
-        reply.end_frame();
-        reply.into_inner()
+        let mut frame = vec![0; 4];
+        write(&mut frame, value);
+        let total = (frame.len() - 4) as u32;
+        frame[..4].copy_from_slice(&total.to_le_bytes());
+        frame
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | module | what it turns into what |
 //! | --- | --- |
 //! | [`request`] | a client's bytes into commands (multibulk and inline), on the server |
-//! | [`reply`] | a handler's answer into RESP2, RESP3 or book protocol bytes |
+//! | [`reply`] | a handler's answer into RESP2 or RESP3 bytes |
 //! | [`reply_scan`] | reply bytes into the places where replies end |
 //! | [`reply_value`] | commands into bytes and reply bytes into values, on the client |
 //! | [`book`] | the small length-prefixed binary protocol, both sides |

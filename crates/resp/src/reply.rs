@@ -2,61 +2,24 @@
 //!
 //! A handler calls the same methods for every client; the [`Protocol`] decides:
 //!
-//! | method | RESP2 | RESP3 | book |
-//! | --- | --- | --- | --- |
-//! | `ok`, `simple` | `+OK` | `+OK` | nil |
-//! | `error` | `-ERR text` | `-ERR text` | err, code by the text's first word |
-//! | `int` | `:1` | `:1` | int |
-//! | `bulk`, `bulk_int`, `verbatim`, `big_number` | `$1 x` | `$1 x`, `=5 txt:x`, `(1` | str |
-//! | `null`, `null_array` | `$-1`, `*-1` | `_` | nil |
-//! | `boolean` | `:1` | `#t` | int |
-//! | `double` | `$3 1.5` | `,1.5` | dbl |
-//! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` | arr |
-//! | `attribute` | left out | `\|n` | left out |
+//! | method | RESP2 | RESP3 |
+//! | --- | --- | --- |
+//! | `ok`, `simple` | `+OK` | `+OK` |
+//! | `error` | `-ERR text` | `-ERR text` |
+//! | `int` | `:1` | `:1` |
+//! | `bulk`, `bulk_int`, `verbatim`, `big_number` | `$1 x` | `$1 x`, `=5 txt:x`, `(1` |
+//! | `null`, `null_array` | `$-1`, `*-1` | `_` |
+//! | `boolean` | `:1` | `#t` |
+//! | `double` | `$3 1.5` | `,1.5` |
+//! | `array`, `set`, `push`, `map` | `*n`, a map `*2n` | `*n ~n >n %n` |
+//! | `attribute` | left out | `\|n` |
 //!
 //! Replies are appended to a vector that the connection lends and takes back, so no reply allocates. If the number
 //! of elements is known only at the end, `begin_*` leaves room for a header of one digit; only a longer one moves the
 //! bytes behind it, once.
-//!
-//! A book reply is one frame of at most [`BOOK_REPLY_MAX`] bytes: `[u32 total][value]`. Bytes that do not fit any more
-//! are dropped while the handler is still writing, so that a huge answer costs no memory, and the frame ends as an
-//! error.
 
 use crate::double::format_double;
 use crate::request::ProtocolError;
-
-/// Longest value in a book reply, in bytes.
-pub const BOOK_REPLY_MAX: usize = 4096;
-
-/// Tags of the book protocol's values.
-pub mod book_tag {
-    /// No content.
-    pub const NIL: u8 = 0;
-    /// i32 code, u32 length, text.
-    pub const ERR: u8 = 1;
-    /// u32 length, bytes.
-    pub const STR: u8 = 2;
-    /// i64.
-    pub const INT: u8 = 3;
-    /// f64.
-    pub const DBL: u8 = 4;
-    /// u32 count, values.
-    pub const ARR: u8 = 5;
-}
-
-/// Error codes of the book protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum BookCode {
-    /// No such command, or not allowed.
-    Unknown = 1,
-    /// The reply is longer than [`BOOK_REPLY_MAX`].
-    TooBig = 2,
-    /// The key holds another type.
-    Type = 3,
-    /// A wrong argument.
-    Argument = 4,
-}
 
 /// The protocols of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -66,8 +29,6 @@ pub enum Protocol {
     Resp2,
     /// After `HELLO 3`.
     Resp3,
-    /// The book port.
-    Book,
 }
 
 /// A place where the header of an aggregate will be written.
@@ -96,14 +57,12 @@ static BULK_HEADERS: [([u8; 7], u8); 1000] = {
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
-    /// Position of the value of the open book frame.
-    frame: Option<usize>,
 }
 
 impl Reply {
     /// Returns a sink that appends to `buf`.
     pub fn new(buf: Vec<u8>, protocol: Protocol) -> Reply {
-        Reply { buf, protocol, frame: None }
+        Reply { buf, protocol }
     }
 
     /// Returns the protocol in force.
@@ -154,36 +113,19 @@ impl Reply {
     /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
-        match self.protocol {
-            Protocol::Book => self.book(&[book_tag::NIL]),
-            _ => self.buf.extend_from_slice(b"+OK\r\n"),
-        }
+        self.buf.extend_from_slice(b"+OK\r\n");
     }
 
     /// Writes a status: text without line ends.
     pub fn simple(&mut self, text: impl AsRef<[u8]>) {
-        match self.protocol {
-            Protocol::Book => self.book(&[book_tag::NIL]),
-            _ => self.line(b'+', text.as_ref()),
-        }
+        self.line(b'+', text.as_ref());
     }
 
     /// Writes an error: its code, a space and its text, such as `ERR no such key`. Line ends in it become spaces, those
-    /// at its end nothing. The book protocol's code follows from the first word; [`book_error`](Self::book_error)
-    /// states it outright.
+    /// at its end nothing.
     #[cold]
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let text = text.as_ref();
-        if self.protocol == Protocol::Book {
-            let code = match text {
-                [b'W', b'R', b'O', b'N', b'G', b'T', b'Y', b'P', b'E', ..] => BookCode::Type,
-                [b'N', b'O', b'A', b'U', b'T', b'H', ..] | [b'N', b'O', b'P', b'E', b'R', b'M', ..] => {
-                    BookCode::Unknown
-                }
-                _ => BookCode::Argument,
-            };
-            return self.book_error(code, text);
-        }
         let end = text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
         self.buf.push(b'-');
         self.buf.extend(text[..end].iter().map(|&byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
@@ -198,39 +140,28 @@ impl Reply {
     /// Writes an integer.
     #[inline]
     pub fn int(&mut self, value: i64) {
-        match self.protocol {
-            Protocol::Book => {
-                self.book(&[book_tag::INT]);
-                self.book(&value.to_le_bytes());
-            }
-            _ => match u64::try_from(value) {
-                Ok(value) => self.header(b':', value),
-                Err(_) => self.line(b':', itoa::Buffer::new().format(value).as_bytes()),
-            },
+        match u64::try_from(value) {
+            Ok(value) => self.header(b':', value),
+            Err(_) => self.line(b':', itoa::Buffer::new().format(value).as_bytes()),
         }
     }
 
     /// Writes a string of any bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
-        match self.protocol {
-            Protocol::Book => self.book_str(bytes),
-            _ => {
-                // The header's digits, two line ends and the sign.
-                self.buf.reserve(bytes.len() + 25);
-                match BULK_HEADERS.get(bytes.len()) {
-                    Some((header, len)) => {
-                        // The header is copied as a whole word, of which only its own bytes stay.
-                        let end = self.buf.len() + usize::from(*len);
-                        self.buf.extend_from_slice(header);
-                        self.buf.truncate(end);
-                    }
-                    None => self.header(b'$', bytes.len() as u64),
-                }
-                self.buf.extend_from_slice(bytes);
-                self.buf.extend_from_slice(b"\r\n");
+        // The header's digits, two line ends and the sign.
+        self.buf.reserve(bytes.len() + 25);
+        match BULK_HEADERS.get(bytes.len()) {
+            Some((header, len)) => {
+                // The header is copied as a whole word, of which only its own bytes stay.
+                let end = self.buf.len() + usize::from(*len);
+                self.buf.extend_from_slice(header);
+                self.buf.truncate(end);
             }
+            None => self.header(b'$', bytes.len() as u64),
         }
+        self.buf.extend_from_slice(bytes);
+        self.buf.extend_from_slice(b"\r\n");
     }
 
     /// Writes an integer as a string.
@@ -244,7 +175,6 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.buf.extend_from_slice(b"$-1\r\n"),
             Protocol::Resp3 => self.buf.extend_from_slice(b"_\r\n"),
-            Protocol::Book => self.book(&[book_tag::NIL]),
         }
     }
 
@@ -269,10 +199,6 @@ impl Reply {
         match self.protocol {
             Protocol::Resp2 => self.bulk(&format_double(value)),
             Protocol::Resp3 => self.line(b',', &format_double(value)),
-            Protocol::Book => {
-                self.book(&[book_tag::DBL]);
-                self.book(&value.to_le_bytes());
-            }
         }
     }
 
@@ -379,13 +305,7 @@ impl Reply {
     #[inline]
     fn aggregate(&mut self, kind: u8, n: usize, per_element: usize) {
         let (kind, n) = self.kind(kind, n, per_element);
-        match self.protocol {
-            Protocol::Book => {
-                self.book(&[book_tag::ARR]);
-                self.book(&(n as u32).to_le_bytes());
-            }
-            _ => self.header(kind, n),
-        }
+        self.header(kind, n);
     }
 
     fn begin(&mut self) -> Mark {
@@ -396,13 +316,6 @@ impl Reply {
 
     fn end(&mut self, mark: Mark, kind: u8, n: usize, per_element: usize) {
         let (kind, n) = self.kind(kind, n, per_element);
-        if self.protocol == Protocol::Book {
-            // No room: the frame overflowed before the header, and will end as an error.
-            if let Some(count) = self.buf.get_mut(mark.0 + 1..mark.0 + 5) {
-                count.copy_from_slice(&(n as u32).to_le_bytes());
-            }
-            return;
-        }
         let mut digits = itoa::Buffer::new();
         let digits = digits.format(n).as_bytes();
         let (first, end) = (mark.0 + 1, self.buf.len());
@@ -464,60 +377,6 @@ impl Reply {
         self.buf.push(kind);
         self.buf.extend_from_slice(text);
         self.buf.extend_from_slice(b"\r\n");
-    }
-}
-
-/// The book protocol.
-impl Reply {
-    /// Opens the frame of one reply.
-    pub fn begin_frame(&mut self) {
-        self.buf.extend_from_slice(&[0; 4]);
-        self.frame = Some(self.buf.len());
-    }
-
-    /// Closes the frame: writes its length, or makes it an error if its value became too long.
-    pub fn end_frame(&mut self) {
-        let Some(start) = self.frame.take() else {
-            return;
-        };
-        if self.buf.len() - start > BOOK_REPLY_MAX {
-            self.buf.truncate(start);
-            self.book_error(BookCode::TooBig, "response is too big");
-        }
-        let total = (self.buf.len() - start) as u32;
-        self.buf[start - 4..start].copy_from_slice(&total.to_le_bytes());
-    }
-
-    /// Takes the open frame back.
-    #[cold]
-    pub fn drop_frame(&mut self) {
-        if let Some(start) = self.frame.take() {
-            self.buf.truncate(start - 4);
-        }
-    }
-
-    /// Writes an error with its code.
-    #[cold]
-    pub fn book_error(&mut self, code: BookCode, text: impl AsRef<[u8]>) {
-        self.book(&[book_tag::ERR]);
-        self.book(&(code as i32).to_le_bytes());
-        self.book_sized(text.as_ref());
-    }
-
-    fn book_str(&mut self, bytes: &[u8]) {
-        self.book(&[book_tag::STR]);
-        self.book_sized(bytes);
-    }
-
-    fn book_sized(&mut self, bytes: &[u8]) {
-        self.book(&(bytes.len() as u32).to_le_bytes());
-        self.book(bytes);
-    }
-
-    /// Appends to the frame. Beyond the limit only so many bytes are stored that the frame is known to be too long.
-    fn book(&mut self, bytes: &[u8]) {
-        let room = self.frame.map_or(usize::MAX, |start| (start + BOOK_REPLY_MAX + 1).saturating_sub(self.buf.len()));
-        self.buf.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
 
@@ -589,7 +448,7 @@ mod tests {
 
     #[test]
     fn deferred_lengths_give_the_same_bytes() {
-        for protocol in [Protocol::Resp2, Protocol::Resp3, Protocol::Book] {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
             for n in [0, 1, 4, 5, 9, 10, 99, 100, 12345] {
                 let told = written_bytes(protocol, |r| {
                     r.array(2);
@@ -617,40 +476,5 @@ mod tests {
         let mut reply = Reply::new(b"before".to_vec(), protocol);
         write(&mut reply);
         reply.into_inner()
-    }
-
-    #[test]
-    fn a_book_reply_over_the_limit_is_an_error_and_costs_no_memory() {
-        let too_big = b"\x1c\0\0\0\x01\x02\0\0\0\x13\0\0\0response is too big";
-        let value = |len: usize| {
-            let mut reply = Reply::new(Vec::new(), Protocol::Book);
-            reply.begin_frame();
-            reply.bulk(&vec![b'x'; len]);
-            reply.end_frame();
-            reply.into_inner()
-        };
-        assert_eq!(value(BOOK_REPLY_MAX - 5).len(), 4 + BOOK_REPLY_MAX);
-        assert_eq!(value(BOOK_REPLY_MAX - 4), too_big);
-
-        let mut reply = Reply::new(Vec::new(), Protocol::Book);
-        reply.begin_frame();
-        let outer = reply.begin_array();
-        for _ in 0..100_000 {
-            let inner = reply.begin_array();
-            reply.int(1);
-            reply.end_array(inner, 1);
-        }
-        reply.end_array(outer, 100_000);
-        reply.end_frame();
-        assert_eq!(reply.as_slice(), too_big);
-        assert!(reply.into_inner().capacity() < 4 * BOOK_REPLY_MAX);
-    }
-
-    #[test]
-    fn book_codes_follow_from_the_text() {
-        for (text, code) in [("WRONGTYPE x", 3), ("NOAUTH x", 1), ("NOPERM x", 1), ("ERR x", 4)] {
-            let bytes = written_bytes(Protocol::Book, |r| r.error(text));
-            assert_eq!(bytes[7], code, "{text}");
-        }
     }
 }

@@ -35,7 +35,7 @@ impl<'e> Client<'e> {
         Client {
             engine,
             session,
-            requests: Requests::resp(),
+            requests: Requests::default(),
             command_cache: CommandCache::default(),
             prefetcher: Prefetcher::default(),
             batch: Batch::default(),

@@ -58,7 +58,7 @@ impl<'e> ProxiedClient<'e> {
         ProxiedClient {
             engine,
             session,
-            requests: Requests::resp(),
+            requests: Requests::default(),
             command_cache: CommandCache::default(),
             prefetcher: Prefetcher::default(),
             batch: Batch::default(),

@@ -12,7 +12,6 @@
 
 use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::Prefetcher;
-use crate::book;
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::{Command, CommandEntry};
 use crate::core::context::{Blocking, Context, Flow, Now, Work};
@@ -166,13 +165,7 @@ impl BatchRun<'_> {
                 reply.protocol_error(error);
                 return BatchEnd::Violation(*error);
             }
-            ItemKind::BookViolation => Flow::Close,
             ItemKind::Done => Flow::Next,
-            ItemKind::BookQueued { args } => run_book(engine, session, args, now, reply),
-            ItemKind::Book { spans: range } => {
-                let mut args = Args::parsed(item.bytes, &spans[range.clone()], OwnWords::default());
-                run_book(engine, session, &mut args, now, reply)
-            }
             ItemKind::Command { .. } | ItemKind::Queued { .. } => {
                 if let Some(entry) = item.entry() {
                     session.info.last_command.store(entry.id + 1, Relaxed);
@@ -314,14 +307,6 @@ impl Gate<'_> {
 fn turn_to<'e>(entry: &CommandEntry, session: &Session, worker: &'e WorkerMetrics) -> &'e CommandStats {
     session.info.last_command.store(entry.id + 1, Relaxed);
     instrument::stats(worker, entry)
-}
-
-fn run_book(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
-    let flow = book::run(engine, session, args, now, reply);
-    if !matches!(flow, Flow::NotNow | Flow::Postponed) {
-        engine.metrics()[session.worker].commands.add(1);
-    }
-    flow
 }
 
 /// Returns the end of a run for a command with this outcome.

@@ -1,6 +1,6 @@
 //! One request of a batch.
 
-use crate::batch::requests::Requests;
+use crate::batch::requests::{QueuedRequest, Requests};
 use crate::core::args::{Args, OwnWords};
 use crate::core::command::{CommandEntry, Flags, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::dispatch::Prepared;
@@ -33,20 +33,12 @@ pub(super) enum ItemKind {
         own: OwnWords,
         prepared: Prepared,
     },
-    /// A command that waited behind another one.
+    /// A command that waited behind another one, or that a translation of another protocol has queued.
     Queued {
-        args: Box<Args<'static>>,
+        request: Box<QueuedRequest>,
         prepared: Prepared,
     },
     Violation(ProtocolError),
-    Book {
-        spans: Range<usize>,
-    },
-    /// A request of the book protocol that waited.
-    BookQueued {
-        args: Box<Args<'static>>,
-    },
-    BookViolation,
     /// The request has run before another command ended.
     Done,
 }
@@ -113,8 +105,7 @@ impl<'b> BatchItem<'b> {
                         || !command.keys.is_empty() && engine.pubsub().is_monitored()
                 })
             }
-            ItemKind::Book { .. } | ItemKind::BookQueued { .. } => true,
-            ItemKind::Violation(_) | ItemKind::BookViolation | ItemKind::Done => false,
+            ItemKind::Violation(_) | ItemKind::Done => false,
         }
     }
 
@@ -186,28 +177,21 @@ impl<'b> BatchItem<'b> {
                 *own = args.into_own();
                 Some(result)
             }
-            ItemKind::Queued { args, prepared } => Some(run(prepared, args)),
+            ItemKind::Queued { request, prepared } => Some(run(prepared, &mut request.args)),
             _ => None,
         }
     }
 
-    /// Returns a request that cannot run now to the connection, independent of the buffer that it lies in. True if the
-    /// connection ends instead.
-    pub fn put_back(&mut self, requests: &mut Requests, spans: &[Span]) -> bool {
+    /// Returns a request that cannot run now to the connection, independent of the buffer that it lies in.
+    pub fn put_back(&mut self, requests: &mut Requests, spans: &[Span]) {
         match &mut self.kind {
             ItemKind::Command { spans: range, own, .. } => {
                 let args = Args::request(self.bytes, &spans[range.clone()], std::mem::take(own));
-                requests.put_back(args.into_owned());
+                requests.put_back(QueuedRequest { args: args.into_owned(), entry: None });
             }
-            ItemKind::Book { spans: range } => {
-                let args = Args::parsed(self.bytes, &spans[range.clone()], OwnWords::default());
-                requests.put_back(args.into_owned());
-            }
-            ItemKind::Queued { args, .. } | ItemKind::BookQueued { args } => requests.put_back(std::mem::take(args)),
+            ItemKind::Queued { request, .. } => requests.put_back(std::mem::take(request)),
             ItemKind::Violation(error) => requests.violation = Some(*error),
-            ItemKind::BookViolation => return true,
             ItemKind::Done => {}
         }
-        false
     }
 }

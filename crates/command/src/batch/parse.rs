@@ -11,7 +11,7 @@
 use crate::batch::command_cache::CommandCache;
 use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::{CHUNK, ask_for_buckets, keys_of};
-use crate::batch::requests::{Requests, Wire};
+use crate::batch::requests::Requests;
 use crate::batch::{BATCH, Batch};
 use crate::core::args::{Args, OwnWords};
 use crate::core::dispatch::{self, Prepared};
@@ -62,34 +62,22 @@ impl<'b> Batch<'b> {
         bytes: &'b [u8],
         offset: &mut usize,
     ) -> Filled {
-        requests.put_back = 0;
+        requests.begin_batch();
         while self.items.len() < BATCH {
-            let parses = matches!(&requests.wire, Wire::Resp(parser) if parser.is_idle());
-            if parses && !requests.has_parsed() && source.limits.take_short() {
+            if requests.parser.is_idle() && !requests.has_parsed() && source.limits.take_short() {
                 self.fill_short(source, bytes, offset);
                 if self.items.len() == BATCH {
                     break;
                 }
             }
-            if let Some(args) = requests.queued.pop_front() {
-                let args = Box::new(args);
-                let kind = match requests.wire {
-                    Wire::Resp(_) => ItemKind::Queued { prepared: source.prepare(&args), args },
-                    Wire::Book => ItemKind::BookQueued { args },
-                };
-                self.push(source.item(&[], kind));
+            if self.push_queued(source, requests) {
                 continue;
             }
             if let Some(error) = requests.violation.take() {
                 self.push(source.item(&[], ItemKind::Violation(error)));
                 return Filled::Input { keep: bytes.len()..bytes.len() };
             }
-            let rest = &bytes[*offset..];
-            let parsed = match &mut requests.wire {
-                Wire::Resp(parser) => self.parse_resp(source, parser, rest),
-                Wire::Book => self.parse_book(source, rest),
-            };
-            match parsed {
+            match self.parse_resp(source, &mut requests.parser, &bytes[*offset..]) {
                 Consumed::Go(n) => *offset += n,
                 Consumed::Wait { keep } => return Filled::Input { keep: *offset..*offset + keep },
             }
@@ -99,6 +87,29 @@ impl<'b> Batch<'b> {
             }
         }
         Filled::Batch
+    }
+
+    /// Adds the requests that are queued, and a violation behind them. Returns whether there is room for another one.
+    pub fn fill_queued(&mut self, source: &mut RequestSource<'_>, requests: &mut Requests) -> bool {
+        while self.items.len() < BATCH && self.push_queued(source, requests) {}
+        if self.items.len() < BATCH
+            && let Some(error) = requests.violation.take()
+        {
+            self.push(source.item(&[], ItemKind::Violation(error)));
+        }
+        self.items.len() < BATCH
+    }
+
+    /// Adds the request that has been queued for longest, if there is one.
+    fn push_queued(&mut self, source: &RequestSource<'_>, requests: &mut Requests) -> bool {
+        let Some(request) = requests.queued.pop_front() else { return false };
+        let prepared = match request.entry {
+            Some(entry) => dispatch::prepare_entry(source.engine, Some(entry), &request.args),
+            None => dispatch::prepare(source.engine, &request.args),
+        };
+        source.ask_for_buckets(&prepared);
+        self.push(source.item(&[], ItemKind::Queued { request: Box::new(request), prepared }));
+        true
     }
 
     /// Parses as long as whole short requests follow each other.
@@ -178,21 +189,6 @@ impl<'b> Batch<'b> {
             }
         }
     }
-
-    fn parse_book(&mut self, source: &RequestSource<'_>, rest: &'b [u8]) -> Consumed {
-        let first = self.spans.len();
-        match resp::book::parse_request(rest, &mut self.spans) {
-            Ok(Some(consumed)) => {
-                self.push(source.item(rest, ItemKind::Book { spans: first..self.spans.len() }));
-                Consumed::Go(consumed)
-            }
-            Ok(None) => Consumed::Wait { keep: rest.len() },
-            Err(_) => {
-                self.push(source.item(&[], ItemKind::BookViolation));
-                Consumed::Wait { keep: 0 }
-            }
-        }
-    }
 }
 
 impl RequestSource<'_> {
@@ -204,7 +200,12 @@ impl RequestSource<'_> {
     #[inline(always)]
     fn prepare(&self, args: &Args<'_>) -> Prepared {
         let prepared = dispatch::prepare(self.engine, args);
-        ask_for_buckets(self.engine, std::iter::once((prepared.keys(), self.db)));
+        self.ask_for_buckets(&prepared);
         prepared
+    }
+
+    #[inline(always)]
+    fn ask_for_buckets(&self, prepared: &Prepared) {
+        ask_for_buckets(self.engine, std::iter::once((prepared.keys(), self.db)));
     }
 }

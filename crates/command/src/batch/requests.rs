@@ -1,24 +1,26 @@
 //! A connection's input that has not run yet.
 
 use crate::core::args::Args;
+use crate::core::command::CommandEntry;
 use resp::{LargeArg, ProtocolError, RequestParser};
 use std::collections::VecDeque;
 
-/// The protocol of a connection.
-#[derive(Debug)]
-pub(super) enum Wire {
-    /// RESP and inline commands.
-    Resp(RequestParser),
-    /// The book protocol.
-    Book,
+/// A request that is to be added to a batch.
+#[derive(Debug, Default)]
+pub struct QueuedRequest {
+    /// The arguments, independent of any buffer.
+    pub args: Args<'static>,
+    /// The entry, if it is another one than that of the command's name.
+    pub entry: Option<&'static CommandEntry>,
 }
 
 /// A connection's requests, from its bytes to the batch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Requests {
-    pub(super) wire: Wire,
+    /// The parser of RESP and inline commands.
+    pub(super) parser: RequestParser,
     /// Requests that were parsed behind one that waits, in order.
-    pub(super) queued: VecDeque<Args<'static>>,
+    pub(super) queued: VecDeque<QueuedRequest>,
     /// The number of the batch's requests that were put back to the front of `queued`.
     pub(super) put_back: usize,
     /// The violation that follows the last of `queued`.
@@ -26,23 +28,24 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Returns the state of a connection that speaks RESP.
-    pub fn resp() -> Requests {
-        Requests::of(Wire::Resp(RequestParser::new()))
+    /// Queues a request that came in another protocol.
+    pub fn push(&mut self, request: QueuedRequest) {
+        self.queued.push_back(request);
     }
 
-    /// Returns the state of a connection that speaks the book protocol.
-    pub fn book() -> Requests {
-        Requests::of(Wire::Book)
+    /// Queues a violation of another protocol: the connection ends behind the requests before it.
+    pub fn push_violation(&mut self, error: ProtocolError) {
+        self.violation = Some(error);
     }
 
-    fn of(wire: Wire) -> Requests {
-        Requests { wire, queued: VecDeque::new(), put_back: 0, violation: None }
+    /// Returns whether a violation waits behind the queued requests.
+    pub fn has_violation(&self) -> bool {
+        self.violation.is_some()
     }
 
-    /// Returns whether the connection speaks the book protocol.
-    pub fn is_book(&self) -> bool {
-        matches!(self.wire, Wire::Book)
+    /// Records that a batch is filled anew: requests that are put back come before all others.
+    pub fn begin_batch(&mut self) {
+        self.put_back = 0;
     }
 
     /// Returns whether parsed requests wait.
@@ -57,36 +60,27 @@ impl Requests {
 
     /// Returns the large argument that is being received.
     pub fn large_mut(&mut self) -> Option<&mut LargeArg> {
-        match &mut self.wire {
-            Wire::Resp(parser) => parser.large_mut(),
-            Wire::Book => None,
-        }
+        self.parser.large_mut()
     }
 
     /// Returns the bytes received of a large argument.
     pub fn large_len(&self) -> usize {
-        match &self.wire {
-            Wire::Resp(parser) => parser.large_len(),
-            Wire::Book => 0,
-        }
+        self.parser.large_len()
     }
 
     /// Returns the bytes held for the unfinished request besides the connection's input.
     pub fn parser_memory(&self) -> usize {
-        match &self.wire {
-            Wire::Resp(parser) => parser.memory(),
-            Wire::Book => 0,
-        }
+        self.parser.memory()
     }
 
     /// Returns the bytes of requests that wait.
     pub fn queued_memory(&self) -> usize {
-        self.queued.iter().flat_map(|args| args.iter()).map(<[u8]>::len).sum::<usize>()
+        self.queued.iter().flat_map(|request| request.args.iter()).map(<[u8]>::len).sum::<usize>()
     }
 
     /// Puts a request of the present batch back that cannot run now: it goes before those that wait already.
-    pub(super) fn put_back(&mut self, args: Args<'static>) {
-        self.queued.insert(self.put_back, args);
+    pub(super) fn put_back(&mut self, request: QueuedRequest) {
+        self.queued.insert(self.put_back, request);
         self.put_back += 1;
     }
 }

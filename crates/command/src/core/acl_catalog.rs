@@ -1,7 +1,7 @@
 //! The commands as rules of users know them: by their own names, even if renamed, and by categories: those that a
 //! command's group and flags imply, and those that its entry adds.
 
-use crate::core::command::{ADMIN, BLOCKING, Command, FAST, Group, PUBSUB, READONLY, WRITE};
+use crate::core::command::{ADMIN, BLOCKING, Command, CommandEntry, FAST, Group, PUBSUB, READONLY, WRITE};
 use crate::core::mode;
 use engine::Engine;
 use engine::acl::catalog::{CommandCatalog, CommandNumber};
@@ -56,6 +56,13 @@ impl Catalog {
     /// Returns the command of this name.
     pub fn named(&self, name: &str) -> Option<&CommandNumber> {
         self.known.iter().map(|(_, number)| number).find(|number| number.full_name == name)
+    }
+
+    /// Returns an entry that is in no table: it has the number of the command of its name, and so its rights and
+    /// statistics.
+    pub fn entry_beside(&self, command: &'static Command) -> Option<CommandEntry> {
+        let mut id = self.named(command.name)?.id;
+        Some(CommandEntry::new(command, command.name.as_bytes(), None, &mut id))
     }
 
     /// Returns all commands of a category, as ACL CAT lists them.
@@ -146,17 +153,9 @@ fn of_group(command: &Command) -> Option<&'static str> {
     if !command.subcommands.is_empty() {
         return None;
     }
-    match command.group {
-        // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
-        Group::Generic => command.categories.iter().all(|name| *name == "dangerous").then_some("keyspace"),
-        Group::Transactions => Some("transaction"),
-        Group::Connection => Some("connection"),
-        Group::Scripting => Some("scripting"),
-        Group::HyperLogLog => Some("hyperloglog"),
-        Group::Geo => Some("geo"),
-        Group::Bitmap => Some("bitmap"),
-        group => group.value_type().map(|of| of.acl_category),
-    }
+    // Generic commands on certain types (SORT) or on none (WAIT) state their categories in their entries.
+    let states_own = command.group == Group::Generic && command.categories.iter().any(|name| *name != "dangerous");
+    command.group.words().acl_category.filter(|_| !states_own)
 }
 
 /// Returns the command's categories, in the order of [`all_categories`].

@@ -2,7 +2,7 @@
 //!
 //! | way in | what is looked at |
 //! | --- | --- |
-//! | a request of a client, of the book protocol too | the flags of its command, and of the script that it calls |
+//! | a request of a client | the flags of its command, and of the script that it calls |
 //! | EXEC | the same of all that is queued, together |
 //! | a command that a script calls | its flags, and what the script has declared and done so far |
 //! | the retry of a client that waits | the flags of its command |
@@ -100,13 +100,6 @@ impl<'r> AdmissionRequest<'r> {
         let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
         let call = Call::of(entry, args, session.next_db());
         AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command: entry.command, args }
-    }
-
-    /// Returns the request of a command judged by its entry alone, with the rights that it needs.
-    pub fn of_command(command: &'static Command, args: &'r Args<'r>, call: Call<'r>) -> AdmissionRequest<'r> {
-        let (asker, name, own) = (Asker::Client, command.name, command.flags);
-        let (flags, lacking, has_keys) = (own, own.complement(), !command.keys.is_empty());
-        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command, args }
     }
 }
 

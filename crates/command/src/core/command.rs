@@ -14,19 +14,22 @@
 //! has `syntax` ready to be copied for every command that Valkey knows, and the test in `command_docs.rs` names each
 //! entry that differs.
 
+pub use self::command_group::Group;
 use crate::core::args::Args;
 use crate::core::context::Context;
+use crate::core::forwarding::routing_policy::Routing;
 use engine::config::Directive;
-use engine::data::value_type::{self, ValueType};
 use engine::{Engine, Error, Word};
 use smallvec::SmallVec;
+
+mod command_group;
 
 /// Runs a command. An error that is returned is the reply; a handler that replied returns Ok.
 pub type Handler = fn(&mut Context<'_>, &mut Args<'_>) -> Result<(), Error>;
 
 /// A set of command flags, named as COMMAND INFO prints them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flags(pub u32);
+pub struct Flags(pub u64);
 
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:literal, $text:literal;)*) => {
@@ -134,63 +137,6 @@ impl Flags {
     #[inline]
     pub const fn has(self, flag: Flags) -> bool {
         self.0 & flag.0 != 0
-    }
-}
-
-/// The group that the documentation puts a command in; it implies an ACL category.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Group {
-    /// Commands that work on any type.
-    Generic,
-    /// Strings.
-    String,
-    /// Lists.
-    List,
-    /// Sets.
-    Set,
-    /// Sorted sets.
-    SortedSet,
-    /// Hashes.
-    Hash,
-    /// Channels and their subscribers.
-    PubSub,
-    /// MULTI, EXEC, WATCH.
-    Transactions,
-    /// Commands about the client's connection.
-    Connection,
-    /// Commands to and about the server.
-    Server,
-    /// Lua scripts and functions.
-    Scripting,
-    /// HyperLogLogs, which are strings.
-    HyperLogLog,
-    /// CLUSTER and its like.
-    Cluster,
-    /// SENTINEL.
-    Sentinel,
-    /// Places, which are sorted sets.
-    Geo,
-    /// Streams.
-    Stream,
-    /// Bits of strings.
-    Bitmap,
-    /// Values of an installed type.
-    Type(&'static ValueType),
-}
-
-impl Group {
-    /// Returns the type whose values the commands are for, if there is one.
-    pub fn value_type(self) -> Option<&'static ValueType> {
-        Some(match self {
-            Group::String => &value_type::STRING,
-            Group::List => &value_type::LIST,
-            Group::Set => &value_type::SET,
-            Group::SortedSet => &value_type::SORTED_SET,
-            Group::Hash => &value_type::HASH,
-            Group::Stream => &value_type::STREAM,
-            Group::Type(installed) => installed,
-            _ => return None,
-        })
     }
 }
 
@@ -409,6 +355,8 @@ pub struct Command {
     pub deprecated: Option<(&'static str, &'static str)>,
     /// Tips of COMMAND INFO (`nondeterministic_output`, `request_policy:...`).
     pub tips: &'static [&'static str],
+    /// The nodes of a cluster that a proxy sends it to.
+    pub routing: Routing,
     /// The subcommands of a container.
     pub subcommands: &'static [Command],
     /// The command has no keys and waits for no lock, so that other commands never delay its reply.
@@ -492,6 +440,7 @@ impl Command {
         history: &[],
         deprecated: None,
         tips: &[],
+        routing: Routing::Slot,
         subcommands: &[],
         takes_no_lock: false,
         changes_primary: false,

@@ -50,12 +50,6 @@ impl<'c> Call<'c> {
         Call { id: entry.id, full_name, is_inner: full_name.len() > command.name.len(), command, args, db }
     }
 
-    /// Returns the call of an entry that is in no table; it has the rights of the command of this name.
-    pub fn named(name: &str, command: &'static Command, args: &'c Args<'c>, db: u32) -> Option<Call<'c>> {
-        let number = Catalog::get().named(name)?;
-        Some(Call { id: number.id, full_name: &number.full_name, is_inner: false, command, args, db })
-    }
-
     /// Checks whether the user may run this, and returns the reason if not.
     ///
     /// # Errors

@@ -110,7 +110,7 @@ impl Wire {
 }
 
 fn replies(protocol: Protocol, pieces: &[&[u8]]) -> String {
-    let requests = if protocol == Protocol::Book { Requests::book() } else { Requests::resp() };
+    let requests = Requests::default();
     let mut wire = Wire::new(requests, protocol);
     pieces.iter().for_each(|piece| wire.feed(piece));
     wire.output()
@@ -152,7 +152,7 @@ fn a_long_command_is_run_again_apart() {
     let expected = ":6000\r\n:6000\r\n:6000\r\n:1\r\n*0\r\n:6000\r\n+OK\r\n+QUEUED\r\n*1\r\n:6000\r\n:6000\r\n";
     // EXEC is run apart in any case.
     for (mode, apart) in [(LendingMode::Never, 1), (LendingMode::OnRequest, 3)] {
-        let mut wire = Wire::new(Requests::resp(), Protocol::Resp2);
+        let mut wire = Wire::new(Requests::default(), Protocol::Resp2);
         wire.session.lending = mode;
         wire.feed(&bytes);
         assert_eq!((wire.output().as_str(), wire.apart), (expected, apart), "{mode:?}");

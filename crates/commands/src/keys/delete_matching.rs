@@ -15,6 +15,7 @@ use crate::core::admission::{Verdict, admit_piece};
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, NO_MULTI, NO_SCRIPT, WRITE};
 use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use engine::Error;
 use engine::data::event_class::EventClass;
@@ -36,6 +37,7 @@ const DELETION: Command = Command {
     categories: &["keyspace", "dangerous"],
     complexity: "O(N) with N being the number of keys in the database. Other clients are served meanwhile.",
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    routing: Routing::Primaries(Merge::Sum),
     // The memory is freed in the background.
     lazy_free: None,
     ..Command::DEFAULT

@@ -7,6 +7,7 @@
 use crate::core::args::Args;
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
 use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::rights::databases_at;
 use crate::keys::table_exchange::replace;
 use crate::persistence::save::save_now;
@@ -32,6 +33,7 @@ const FLUSH: Command = Command {
     categories: &["keyspace", "dangerous"],
     syntax: "[ASYNC | SYNC]",
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    routing: Routing::Primaries(Merge::Alike),
     ..Command::DEFAULT
 };
 
@@ -46,6 +48,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of keys in the database.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+        routing: Routing::Primaries(Merge::Sum),
         run: dbsize,
         ..Command::DEFAULT
     },

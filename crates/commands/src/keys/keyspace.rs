@@ -6,6 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::rights::databases_at;
 use engine::Error;
 use engine::config::Directive;
@@ -44,6 +45,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Deletes one or more keys.",
         complexity: DEL_COMPLEXITY,
         tips: SUMMED,
+        routing: Routing::EachKey { words: 1, merge: Merge::Sum },
         lazy_free: Some(Directive::LAZYFREE_LAZY_USER_DEL),
         run: del,
         ..GENERIC
@@ -58,6 +60,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Asynchronously deletes one or more keys.",
         complexity: UNLINK_COMPLEXITY,
         tips: SUMMED,
+        routing: Routing::EachKey { words: 1, merge: Merge::Sum },
         lazy_free: None,
         run: del,
         ..GENERIC
@@ -72,6 +75,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Determines whether one or more keys exist.",
         complexity: "O(N) where N is the number of keys to check.",
         tips: SUMMED,
+        routing: Routing::EachKey { words: 1, merge: Merge::Sum },
         history: &[("3.0.3", "Accepts multiple `key` arguments.")],
         run: exists,
         ..GENERIC
@@ -86,6 +90,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns the number of existing keys out of those specified after updating the time they were last accessed.",
         complexity: "O(N) where N is the number of keys that will be touched.",
         tips: SUMMED,
+        routing: Routing::EachKey { words: 1, merge: Merge::Sum },
         run: touch,
         ..GENERIC
     },

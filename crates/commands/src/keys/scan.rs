@@ -7,6 +7,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
 use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::keys::scan_words::{self, ScanWords, Scanned, parse_cursor};
 use engine::Error;
@@ -27,6 +28,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Iterates over the key names in the database.",
         complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
         tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        routing: Routing::Pages,
         history: &[("6.0.0", "Added the `TYPE` subcommand.")],
         run: scan,
         ..Command::DEFAULT
@@ -42,6 +44,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns all key names that match a pattern.",
         complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
         tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        routing: Routing::Primaries(Merge::Elements),
         run: keys,
         ..Command::DEFAULT
     },
@@ -55,6 +58,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Returns a random key name from the database.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:special", "nondeterministic_output"],
+        routing: Routing::Primaries(Merge::Any),
         run: randomkey,
         ..Command::DEFAULT
     },

@@ -94,7 +94,7 @@ impl Applier {
     /// `NoCommands`: the bytes behind the last command are no command.
     pub fn apply(&mut self, engine: &Engine, bytes: &[u8], now: Now) -> Result<Applied, NoCommands> {
         let mut batch = std::mem::take(&mut self.batch).renewed();
-        let (mut requests, mut offset) = (Requests::resp(), 0);
+        let (mut requests, mut offset) = (Requests::default(), 0);
         let (mut taken, mut is_stuck) = (0, false);
         let mut result = Ok(());
         while offset < bytes.len() && !is_stuck && result.is_ok() {

@@ -11,7 +11,7 @@ pub mod follow;
 pub mod good_replicas;
 pub mod load_beside;
 #[cfg(test)]
-mod logged_effects;
+mod logged_effects_tests;
 pub(crate) mod psync;
 pub(crate) mod replconf;
 pub(crate) mod replicaof;

@@ -16,6 +16,7 @@ use crate::core::command::{
 use crate::core::command::{READONLY, RUNS_SCRIPTS, SKIP_MONITOR, STALE, WRITE, key};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow};
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::help::HELP;
 use crate::core::instrument;
 use crate::core::redact::monitor_line;
@@ -113,6 +114,7 @@ const SCRIPT: &[Command] = &[
         summary: "Determines whether server-side Lua scripts exist in the script cache.",
         complexity: "O(N) with N being the number of scripts to check (so checking a single script is an O(1) operation).",
         tips: &["request_policy:all_shards", "response_policy:agg_logical_and"],
+        routing: Routing::Everywhere(Merge::InAll),
         run: exists,
         ..SCRIPTING
     },
@@ -125,6 +127,7 @@ const SCRIPT: &[Command] = &[
         complexity: "O(N) with N being the number of scripts in cache",
         history: &[("6.2.0", "Added the `ASYNC` and `SYNC` flushing mode modifiers.")],
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: flush,
         ..SCRIPTING
     },
@@ -148,6 +151,7 @@ const SCRIPT: &[Command] = &[
         summary: "Loads a server-side Lua script to the script cache.",
         complexity: "O(N) with N being the length in bytes of the script body.",
         tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: load,
         ..SCRIPTING
     },

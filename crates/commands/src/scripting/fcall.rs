@@ -12,6 +12,7 @@ use crate::core::command::{
     ALLOW_BUSY, Command, DENY_OOM, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READONLY, WRITE, key,
 };
 use crate::core::context::Context;
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::help::HELP;
 use engine::config::Directive;
 use engine::keyspace::held_locks::HeldLocks;
@@ -90,6 +91,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Deletes a library and its functions.",
         complexity: "O(1)",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: delete,
         ..FUNCTION
     },
@@ -110,6 +112,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Deletes all libraries and functions.",
         complexity: "O(N) where N is the number of functions deleted",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: flush,
         ..FUNCTION
     },
@@ -144,6 +147,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Creates a library.",
         complexity: "O(1) (considering compilation time is redundant)",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: load,
         ..FUNCTION
     },
@@ -155,6 +159,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Restores all libraries from a payload.",
         complexity: "O(N) where N is the number of functions on the payload",
         tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        routing: Routing::Everywhere(Merge::Alike),
         run: restore,
         ..FUNCTION
     },

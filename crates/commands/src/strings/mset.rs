@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
+use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
 use engine::data::event_class::EventClass;
@@ -25,6 +26,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Atomically returns the string values of one or more keys.",
         complexity: "O(N) where N is the number of keys to retrieve.",
         tips: &["request_policy:multi_shard"],
+        routing: Routing::EachKey { words: 1, merge: Merge::Elements },
         run: mget,
         ..Command::DEFAULT
     },
@@ -39,6 +41,7 @@ pub const COMMANDS: &[Command] = &[
         summary: "Atomically creates or modifies the string values of one or more keys.",
         complexity: "O(N) where N is the number of keys to set.",
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        routing: Routing::EachKey { words: 2, merge: Merge::AllOk },
         run: mset,
         ..Command::DEFAULT
     },

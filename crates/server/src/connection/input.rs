@@ -8,12 +8,13 @@
 //!
 //! A connection with no input holds no memory for it: room for pending input stays for two seconds of silence.
 
+use crate::connection::book::book_requests;
 use crate::connection::socket::Socket;
 use commands::batch::Batch;
 use commands::batch::item::BatchItem;
 use commands::batch::parse::{Filled, RequestSource};
 use commands::batch::requests::Requests;
-use resp::{Protocol, Span};
+use resp::Span;
 use std::io;
 use std::ops::Range;
 
@@ -34,6 +35,8 @@ pub struct Input {
     pending: Vec<u8>,
     /// Whether `pending` was put back before it was parsed to its end.
     unparsed: bool,
+    /// Whether the input is the book protocol's.
+    is_book: bool,
 }
 
 /// Place of input that is to be parsed.
@@ -70,26 +73,19 @@ pub struct InputSizes {
 
 impl Input {
     /// Creates the input of a connection that has sent nothing.
-    pub fn new(protocol: Protocol) -> Input {
-        let requests = if protocol == Protocol::Book { Requests::book() } else { Requests::resp() };
-        Input { requests, pending: Vec::new(), unparsed: false }
+    pub fn new(is_book: bool) -> Input {
+        Input { requests: Requests::default(), pending: Vec::new(), unparsed: false, is_book }
     }
 
     /// Returns whether the connection speaks the book protocol.
     pub fn is_book(&self) -> bool {
-        self.requests.is_book()
+        self.is_book
     }
 
     /// Returns whether there is something to parse or run without more input.
     #[inline]
     pub fn has_waiting(&self) -> bool {
         self.unparsed || self.requests.has_parsed()
-    }
-
-    /// Returns whether requests are left that could be parsed or run, if they may.
-    #[inline]
-    pub fn has_left(&self) -> bool {
-        self.unparsed || self.requests.has_queued()
     }
 
     /// Returns whether pending input was not parsed to its end, since nothing may run.
@@ -162,12 +158,15 @@ impl Input {
         offset: &mut usize,
         batch: &mut Batch<'b>,
     ) -> Filled {
+        if self.is_book {
+            return book_requests::fill(source, &mut self.requests, bytes, offset, batch);
+        }
         batch.fill(source, &mut self.requests, bytes, offset)
     }
 
-    /// Retains the request of a batch that cannot run now. True if the connection ends instead.
-    pub fn put_back(&mut self, item: &mut BatchItem<'_>, spans: &[Span]) -> bool {
-        item.put_back(&mut self.requests, spans)
+    /// Retains the request of a batch that cannot run now.
+    pub fn put_back(&mut self, item: &mut BatchItem<'_>, spans: &[Span]) {
+        item.put_back(&mut self.requests, spans);
     }
 
     /// Retains input until more of it comes, with room for that.
@@ -238,6 +237,7 @@ mod tests {
     use super::*;
     use crate::connection::socket::{Readiness, SocketStream};
     use commands::batch::command_cache::CommandCache;
+    use commands::batch::prefetch::Prefetcher;
     use engine::{Engine, NullHost, Options};
     use mio::net::UnixStream;
     use resp::RequestLimits;
@@ -261,7 +261,7 @@ mod tests {
             let (ours, peer) = UnixStream::pair().unwrap();
             Wire {
                 engine: Engine::new(&Options::default(), Arc::new(NullHost)),
-                input: Input::new(Protocol::Resp2),
+                input: Input::new(false),
                 socket: Socket::new(SocketStream::Unix(ours)),
                 peer,
                 arena: vec![0; 10 + PENDING_COPY_MAX + MOST],
@@ -329,9 +329,24 @@ mod tests {
         wire.input.set_unparsed(true);
         let gathered = wire.gather();
         assert!(matches!(gathered.bytes, InputBytes::Arena(range) if range == (10..16)));
-        assert!((gathered.read, gathered.more) == (0, false) && wire.input.has_waiting() && wire.input.has_left());
+        assert!((gathered.read, gathered.more) == (0, false) && wire.input.has_waiting());
         wire.input.set_unparsed(false);
         assert_eq!(wire.gather().read, 6);
+    }
+
+    #[test]
+    fn a_violation_that_could_not_run_is_tried_again_without_more_input() {
+        let mut wire = Wire::new();
+        let spans = [];
+        let (mut batch, mut prefetcher, mut offset) = (Batch::default().renewed(), Prefetcher::default(), 0);
+        let command_cache = &mut CommandCache::default();
+        let (engine, limits) = (&wire.engine, RequestLimits::default());
+        let mut source = RequestSource { engine, token: 0, db: 0, limits, command_cache };
+        wire.input.fill(&mut source, b"*x\r\n", &mut offset, &mut batch);
+        assert!(!wire.input.has_waiting());
+        let (items, _) = batch.begin(engine, &mut prefetcher);
+        wire.input.put_back(&mut items[0], &spans);
+        assert!(wire.input.has_waiting());
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! One connection: its socket, its input, its output, the state in which it waits, and its limits.
 //!
-//! In: bytes from the socket. Out: bytes to it. It knows nothing of the worker that owns it, nor of other connections.
+//! In: bytes from the socket. Out: bytes to it. The book protocol is translated here, to commands and from RESP. This
+//! room knows nothing of the worker that owns a connection, nor of other connections.
 
+pub mod book;
 pub mod chunked;
 pub mod connection_limits;
 pub mod input;

@@ -1,5 +1,6 @@
-//! A client's socket: TCP, Unix or TLS, one behaviour.
+//! A client's socket: TCP, Unix, TLS, or TCP with the book protocol's replies. All have one behaviour.
 
+use crate::connection::book::book_stream::BookStream;
 use crate::connection::tls_stream::{TlsStream, retry};
 use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
@@ -14,15 +15,30 @@ pub enum SocketStream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsStream>),
+    Book(Box<BookStream>),
 }
 
 impl SocketStream {
+    /// Returns the stream with replies in the book protocol; only TCP has it.
+    pub fn into_book(self) -> SocketStream {
+        match self {
+            SocketStream::Tcp(stream) => SocketStream::Book(Box::new(BookStream::new(stream))),
+            other => other,
+        }
+    }
+
+    /// Returns whether the peer speaks the book protocol.
+    pub fn is_book(&self) -> bool {
+        matches!(self, SocketStream::Book(_))
+    }
+
     /// Reads once; None when nothing has arrived.
     pub fn read(&mut self, to: &mut [u8]) -> io::Result<Option<usize>> {
         match self {
             SocketStream::Tcp(stream) => retry(|| stream.read(to)),
             SocketStream::Unix(stream) => retry(|| stream.read(to)),
             SocketStream::Tls(stream) => stream.read(to),
+            SocketStream::Book(stream) => retry(|| stream.tcp_mut().read(to)),
         }
     }
 
@@ -32,6 +48,7 @@ impl SocketStream {
             SocketStream::Tcp(stream) => retry(|| stream.write(bytes)),
             SocketStream::Unix(stream) => retry(|| stream.write(bytes)),
             SocketStream::Tls(stream) => stream.write_vectored(&[IoSlice::new(bytes)]),
+            SocketStream::Book(stream) => stream.write_vectored(&[IoSlice::new(bytes)]),
         }
     }
 
@@ -41,6 +58,7 @@ impl SocketStream {
             SocketStream::Tcp(stream) => retry(|| stream.write_vectored(pieces)),
             SocketStream::Unix(stream) => retry(|| stream.write_vectored(pieces)),
             SocketStream::Tls(stream) => stream.write_vectored(pieces),
+            SocketStream::Book(stream) => stream.write_vectored(pieces),
         }
     }
 
@@ -58,6 +76,7 @@ impl SocketStream {
     pub fn memory(&self) -> usize {
         match self {
             SocketStream::Tls(stream) => stream.memory(),
+            SocketStream::Book(stream) => stream.memory(),
             _ => 0,
         }
     }
@@ -67,6 +86,7 @@ impl SocketStream {
             SocketStream::Tcp(stream) => stream,
             SocketStream::Unix(stream) => stream,
             SocketStream::Tls(stream) => stream.tcp_mut(),
+            SocketStream::Book(stream) => stream.tcp_mut(),
         }
     }
 
@@ -85,6 +105,7 @@ impl SocketStream {
         match self {
             SocketStream::Tcp(stream) => stream.set_nodelay(on),
             SocketStream::Tls(stream) => stream.tcp().set_nodelay(on),
+            SocketStream::Book(stream) => stream.tcp().set_nodelay(on),
             SocketStream::Unix(_) => Ok(()),
         }
     }
@@ -95,6 +116,7 @@ impl SocketStream {
             SocketStream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             SocketStream::Unix(stream) => stream.shutdown(Shutdown::Write),
             SocketStream::Tls(stream) => stream.tcp().shutdown(Shutdown::Write),
+            SocketStream::Book(stream) => stream.tcp().shutdown(Shutdown::Write),
         }
     }
 
@@ -104,6 +126,7 @@ impl SocketStream {
             SocketStream::Tcp(stream) => stream.as_raw_fd(),
             SocketStream::Unix(stream) => stream.as_raw_fd(),
             SocketStream::Tls(stream) => stream.tcp().as_raw_fd(),
+            SocketStream::Book(stream) => stream.tcp().as_raw_fd(),
         }
     }
 }

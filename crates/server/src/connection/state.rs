@@ -53,10 +53,13 @@ pub struct Connection {
 
 impl Connection {
     /// Creates a connection that begins at this time, Unix time in milliseconds.
-    pub fn new(stream: SocketStream, session: Session, protocol: Protocol, now: UnixMs) -> Connection {
+    pub fn new(stream: SocketStream, session: Session, now: UnixMs) -> Connection {
+        // A translation from RESP3 tells floats and nulls from strings.
+        let is_book = stream.is_book();
+        let protocol = if is_book { Protocol::Resp3 } else { Protocol::Resp2 };
         Connection {
             socket: Socket::new(stream),
-            input: Input::new(protocol),
+            input: Input::new(is_book),
             output: Output::new(now),
             visits: Visits::default(),
             waiting: Waiting::default(),
@@ -263,7 +266,7 @@ mod tests {
     fn connection() -> (Connection, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let session = Session::new(Arc::new(ClientInfo::new(9, "", "", 0, 0, UnixMs(1000))));
-        (Connection::new(SocketStream::Unix(ours), session, Protocol::Resp2, UnixMs(1000)), theirs)
+        (Connection::new(SocketStream::Unix(ours), session, UnixMs(1000)), theirs)
     }
 
     #[test]

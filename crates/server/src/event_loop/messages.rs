@@ -14,7 +14,6 @@ use engine::acl::users::UserChange;
 use engine::clients::registry::ClientInfo;
 use engine::host::threads::Server;
 use engine::keyspace::held_locks::LockTimeout;
-use resp::Protocol;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -82,9 +81,7 @@ impl Worker {
             WorkerMessage::RightsChanged { changes } => self.follow_rights(&changes),
             WorkerMessage::SlotsLost { slots } => self.leave_slots(&slots),
             WorkerMessage::Kill { client } => self.close_client(client),
-            WorkerMessage::Connection { stream, info, book, login } => {
-                self.add_connection(stream, info, book, &login, now);
-            }
+            WorkerMessage::Connection { stream, info, login } => self.add_connection(stream, info, &login, now),
             WorkerMessage::Handover(connection) => self.adopt(*connection),
         }
     }
@@ -115,7 +112,7 @@ impl Worker {
         }
     }
 
-    fn add_connection(&mut self, mut stream: SocketStream, info: Arc<ClientInfo>, book: bool, login: &Login, now: Now) {
+    fn add_connection(&mut self, mut stream: SocketStream, info: Arc<ClientInfo>, login: &Login, now: Now) {
         let engine = &self.shared.engine;
         let entry = self.connections.vacant_entry();
         let (token, client) = (entry.key(), info.id);
@@ -127,7 +124,7 @@ impl Worker {
         let mut session = Session::connected(info, !engine.users().asks());
         session.token = token;
         session.patience = LockTimeout::Short;
-        if !book {
+        if !stream.is_book() {
             session.lending = LendingMode::OnRequest;
             session.is_proxied = true;
         }
@@ -140,9 +137,8 @@ impl Worker {
             }
             Login::User(_) => {}
         }
-        let protocol = if book { Protocol::Book } else { Protocol::Resp2 };
         let is_user_gone = is_user_gone(engine, &session);
-        let connection = entry.insert(Connection::new(stream, session, protocol, now.unix_ms()));
+        let connection = entry.insert(Connection::new(stream, session, now.unix_ms()));
         if is_user_gone || connection.session.info.has_ended() {
             connection.abort();
         }

@@ -14,36 +14,17 @@ pub fn instead_of(bytes: &[u8], protocol: Protocol) -> Option<(Vec<u8>, usize)> 
     let mut told = Reply::new(Vec::new(), protocol);
     let (mut rest, mut errors) = (bytes, 0);
     while !rest.is_empty() {
-        let (len, is_message) = match protocol {
-            Protocol::Book => (book_frame(rest)?, false),
-            _ => {
-                let (value, len) = Decoder::new().decode(rest).ok()??;
-                (len, matches!(value, Value::Push(_)))
-            }
-        };
+        let (value, len) = Decoder::new().decode(rest).ok()??;
         let (reply, left) = rest.split_at_checked(len)?;
-        if is_message {
+        if matches!(value, Value::Push(_)) {
             told.raw(reply);
         } else {
-            let is_book = protocol == Protocol::Book;
-            if is_book {
-                told.begin_frame();
-            }
             told.error(TEXT);
             errors += 1;
-            if is_book {
-                told.end_frame();
-            }
         }
         rest = left;
     }
     Some((told.take(), errors))
-}
-
-/// Returns the length of the book protocol's reply at the beginning.
-fn book_frame(bytes: &[u8]) -> Option<usize> {
-    let (total, _) = bytes.split_first_chunk()?;
-    usize::try_from(u32::from_le_bytes(*total)).ok()?.checked_add(4)
 }
 
 #[cfg(test)]
@@ -61,12 +42,5 @@ mod tests {
         let push = ">2\r\n$1\r\nx\r\n$1\r\ny\r\n";
         assert_eq!(told(&format!("+OK\r\n{push}_\r\n"), Protocol::Resp3), Some((format!("{error}{push}{error}"), 2)));
         assert_eq!(told("*2\r\n$1\r\nx\r\n", Protocol::Resp2), None);
-        assert_eq!(instead_of(&[9, 0], Protocol::Book), None);
-        let mut book = Reply::new(Vec::new(), Protocol::Book);
-        book.begin_frame();
-        book.int(7);
-        book.end_frame();
-        let (told, errors) = instead_of(&book.take(), Protocol::Book).unwrap();
-        assert_eq!((book_frame(&told), errors), (Some(told.len()), 1));
     }
 }

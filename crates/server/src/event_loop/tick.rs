@@ -370,8 +370,8 @@ impl Worker {
         let connection = &mut self.connections[token];
         let count = items.iter().take_while(|item| item.token == token).count();
         for item in &mut items[..count] {
-            if !connection.is_closing() && connection.input.put_back(item, spans) {
-                connection.close();
+            if !connection.is_closing() {
+                connection.input.put_back(item, spans);
             }
         }
         count
@@ -380,9 +380,7 @@ impl Worker {
     /// Retries a request that has done nothing: after a pause, or else a little later.
     fn retry_later(&mut self, item: &mut BatchItem<'_>, spans: &[Span], is_postponed: bool) {
         let connection = &mut self.connections[item.token];
-        if connection.input.put_back(item, spans) {
-            connection.close();
-        }
+        connection.input.put_back(item, spans);
         if is_postponed {
             connection.waiting.postpone();
             connection.session.info.postponed.store(true, Relaxed);
@@ -449,7 +447,7 @@ impl Worker {
         if connection.leaves() {
             return self.give_to_replication(token);
         }
-        let nothing_left = !connection.input.has_left() && !connection.is_busy();
+        let nothing_left = !connection.input.has_waiting() && !connection.is_busy();
         if connection.socket.has_ended() && nothing_left {
             if !connection.is_closing() && log::shows(Level::Verbose) {
                 let client = described(&self.shared.engine, &connection.session.info, now.unix_ms());

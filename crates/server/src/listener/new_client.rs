@@ -80,7 +80,8 @@ pub fn hand_out(shared: &Shared, accepted: Accepted, login: Login) {
     let info = Arc::new(ClientInfo::new(id, &addr, &laddr, stream.fd(), worker, now).with_local(local));
     info.is_tls.store(matches!(stream, SocketStream::Tls(_)), Relaxed);
     clients.add(&info);
-    shared.post(worker, WorkerMessage::Connection { stream, info, book: port == Port::Book, login });
+    let stream = if port == Port::Book { stream.into_book() } else { stream };
+    shared.post(worker, WorkerMessage::Connection { stream, info, login });
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl Login {
 /// A message of another thread to a worker.
 pub enum WorkerMessage {
     /// A connection that is this worker's from now on, and its user.
-    Connection { stream: SocketStream, info: Arc<ClientInfo>, book: bool, login: Login },
+    Connection { stream: SocketStream, info: Arc<ClientInfo>, login: Login },
     /// A connection that another worker has served until now.
     Handover(Box<ClientConnection>),
     /// The reply that a blocked client of this worker has waited for.

@@ -2,8 +2,9 @@
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;
-use crate::core::command::{BLOCKING, Command, FAST, Group, MAY_REPLICATE, PUBLISHES, WRITE};
+use crate::core::command::{BLOCKING, Command, FAST, Group, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_SCRIPTS, WRITE};
 use crate::core::forwarding::carried::Carried;
+use crate::core::forwarding::routing_policy::Routing;
 use crate::core::key_spec;
 use crate::core::session::Session;
 use cluster::node::Address;
@@ -109,12 +110,7 @@ impl Asking<'_> {
 
     /// Asks for keys of several slots, each by itself.
     pub fn key_by_key(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
-        let (words, join) = match command.name {
-            "mget" => (1, Join::Elements),
-            "mset" => (2, Join::AllOk),
-            "del" | "unlink" | "exists" | "touch" => (1, Join::Sum),
-            _ => return Ok(None),
-        };
+        let Routing::EachKey { words, merge } = command.routing else { return Ok(None) };
         if !(args.len() - 1).is_multiple_of(words) {
             return Err(Error::WrongArity(engine::Word::of(command.name)));
         }
@@ -127,32 +123,27 @@ impl Asking<'_> {
             encode_command(&mut bytes, &part);
             parts.push(Part::new(to, bytes));
         }
-        Ok(self.question(parts, join, writes(command)))
+        Ok(self.question(parts, merge.as_join(), writes(command)))
     }
 
     /// Asks for a command about all keys, wherever they are, or about the scripts and libraries of all nodes.
     pub fn of_all(&self, Carried { command, args }: Carried<'_>) -> Result<Option<Box<Question>>, Error> {
-        let join = match command.name {
-            "keys" => Join::Elements,
-            "dbsize" | "delprefix" | "delpattern" => Join::Sum,
-            "randomkey" => Join::Any(fastrand::u64(..)),
-            "flushall" | "flushdb" => Join::Alike,
-            "scan" => return self.scan(args),
-            _ => match join_of_scripts(command) {
-                Some(join) => join,
-                None => return Ok(None),
-            },
+        let (merge, is_everywhere) = match command.routing {
+            Routing::Primaries(merge) => (merge, false),
+            Routing::Everywhere(merge) => (merge, true),
+            Routing::Pages => return self.scan(args),
+            Routing::Slot | Routing::EachKey { .. } => return Ok(None),
         };
         let places = self.primaries().into_iter().map(|(_, node)| self.address(node)).collect::<Option<Vec<_>>>();
         // A node that knows no other one yet is the whole cluster.
         let Some(mut places) = places.filter(|places| !places.is_empty()) else { return Ok(None) };
         // Scripts and functions are called here, too. A replica gets its functions from its primary.
-        let has_own = join_of_scripts(command).is_some() && !(self.map.is_replica && command.flags.has(WRITE));
+        let has_own = is_everywhere && !(self.map.is_replica && command.flags.has(WRITE));
         let own = self.own_address().filter(|own| has_own && !places.contains(own));
         places.extend(own);
         let bytes = args.text();
         let part = |to| Part { is_long: may_take_long(command), ..Part::new(to, bytes.to_vec()) };
-        Ok(self.question(places.into_iter().map(part).collect(), join, writes(command)))
+        Ok(self.question(places.into_iter().map(part).collect(), merge.as_join(), writes(command)))
     }
 
     fn primaries(&self) -> Vec<Owner> {
@@ -204,26 +195,11 @@ impl Asking<'_> {
 
 /// Returns whether a command is about all keys, wherever they are, or about state that every node has of its own.
 pub(super) fn is_of_all(command: &Command) -> bool {
-    join_of_scripts(command).is_some()
-        || matches!(
-            command.name,
-            "keys" | "dbsize" | "delprefix" | "delpattern" | "randomkey" | "flushall" | "flushdb" | "scan"
-        )
-}
-
-/// Returns how to join the replies of a command that puts scripts or libraries at all nodes, removes them, or looks for
-/// them. None: it is another one.
-fn join_of_scripts(command: &Command) -> Option<Join> {
-    (command.group == Group::Scripting && command.keys.is_empty()).then_some(())?;
-    let has = |policy| command.tips.contains(&policy);
-    if has("response_policy:all_succeeded") {
-        return Some(Join::Alike);
-    }
-    has("response_policy:agg_logical_and").then_some(Join::InAll)
+    !matches!(command.routing, Routing::Slot | Routing::EachKey { .. })
 }
 
 pub(super) fn writes(command: &Command) -> bool {
-    let is_script_that_reads = command.name.ends_with("_ro");
+    let is_script_that_reads = command.flags.has(RUNS_SCRIPTS) && command.flags.has(READONLY);
     !is_script_that_reads && command.flags.has(WRITE.and(MAY_REPLICATE))
 }
 

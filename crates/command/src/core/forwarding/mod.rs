@@ -18,6 +18,7 @@
 mod asking;
 mod asking_behind;
 mod carried;
+pub mod routing_policy;
 
 use crate::core::args::Args;
 use crate::core::cluster_routing::slot_of_call;

@@ -9,7 +9,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::CommandEntry;
-use crate::core::command::{Group, SYSTEM};
+use crate::core::command::SYSTEM;
 use crate::core::command_table::CommandTable;
 use crate::core::context::Context;
 use crate::server::command::by_name;
@@ -42,7 +42,7 @@ fn write(reply: &mut Reply, entry: &CommandEntry) {
     let texts = [
         ("summary", Some(command.summary)),
         ("since", Some(command.since)),
-        ("group", Some(group_name(command.group))),
+        ("group", Some(command.group.words().docs)),
         ("complexity", Some(command.complexity).filter(|text| !text.is_empty())),
     ];
     let deprecation = [
@@ -79,23 +79,6 @@ fn write(reply: &mut Reply, entry: &CommandEntry) {
         reply.bulk(b"subcommands");
         reply.map(entry.subcommands.len());
         entry.subcommands.iter().for_each(|sub| write_pair(reply, sub));
-    }
-}
-
-fn group_name(group: Group) -> &'static str {
-    match group {
-        Group::Generic => "generic",
-        Group::PubSub => "pubsub",
-        Group::Transactions => "transactions",
-        Group::Connection => "connection",
-        Group::Server => "server",
-        Group::Scripting => "scripting",
-        Group::HyperLogLog => "hyperloglog",
-        Group::Cluster => "cluster",
-        Group::Sentinel => "sentinel",
-        Group::Geo => "geo",
-        Group::Bitmap => "bitmap",
-        group => group.value_type().map_or("", |of| of.group),
     }
 }
 

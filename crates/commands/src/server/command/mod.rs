@@ -7,7 +7,7 @@
 pub(crate) mod command_docs;
 mod encoded_commands;
 #[cfg(test)]
-mod random_calls;
+mod random_calls_tests;
 pub(crate) mod syntax;
 
 use crate::core::acl_catalog::{categories, category_named};

@@ -4,7 +4,7 @@
 use crate::decode::Decoded;
 use crate::fan_out::{FanOut, Pace};
 use crate::save::{SaveOptions, SnapshotFile};
-use crate::save_while_writing::change;
+use crate::save_under_writes_tests::change;
 use crate::tests::{large_values, options, put, read, test_limits, told};
 use cluster::slot_set::SlotSet;
 use engine::data::slot::slot_of;

@@ -1,37 +1,35 @@
-//! The book protocol's commands: a translation onto the commands that RESP clients have.
+//! The book protocol's commands, beside the commands that RESP clients have.
 //!
 //! A request is a name and a fixed number of arguments. A command with the same meaning in both protocols runs the same
-//! handler, and the reply sink speaks the book protocol; left to this file are the texts of errors, the looser notation
-//! of numbers (C's `strtod` and `strtoll`), and the few commands with another meaning:
+//! handler; left to this file are the texts of errors, the looser notation of numbers (C's `strtod` and `strtoll`), and
+//! the few commands with another meaning:
 //!
-//! | request | there |
+//! | request | command |
 //! | --- | --- |
 //! | `get`, `del`, `pttl`, `zrem`, `zscore` | the command of that name |
 //! | `zadd`, `pexpire` | the same, the number rewritten; a negative TTL is PERSIST, but replies as PEXPIRE |
 //! | `set` | SET KEEPTTL that refuses other types |
 //! | `keys` | as much of KEYS as fits a reply |
-//! | `zquery` | no such command |
+//! | `zquery` | no such command; it needs the right for ZRANGEBYSCORE |
 //!
-//! The change log gets RESP commands, whichever protocol the request came in.
+//! An entry has the rights and the statistics of the command whose name it has. The change log gets RESP commands.
 
-use crate::core::admission::{self, AdmissionRequest, Verdict};
-use crate::core::args::Args;
-use crate::core::busy_script;
-use crate::core::command::{Command, DENY_OOM, Handler, KeySpec, READONLY, WRITE, key};
-use crate::core::command_table::CommandTable;
-use crate::core::context::{Context, Flow, KeyArgs, Now};
-use crate::core::rights::Call;
-use crate::core::session::Session;
+use crate::connection::book::reply_frames::{ARGUMENT, TYPE};
+use commands::core::acl_catalog::Catalog;
+use commands::core::command::{Command, CommandEntry, DENY_OOM, Handler, KeySpec, READONLY, WRITE, key};
+use commands::core::command_table::CommandTable;
+use commands::{Args, Context};
 use engine::data::event_class::EventClass;
 use engine::data::value::NewString;
 use engine::data::value_type::STRING;
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::origin::is_due;
 use engine::propagation::effects::Logged;
-use engine::{Engine, Error};
+use engine::{Error, Word};
+use resp::book::REPLY_MAX;
+use resp::format_double;
 use resp::number::{parse_f64_c, parse_i64_c};
-use resp::reply::{BOOK_REPLY_MAX, BookCode};
-use resp::{Reply, format_double};
+use std::sync::OnceLock;
 use structures::sorted_set::SortedSet;
 
 const KEY: &[KeySpec] = &[key(1)];
@@ -43,7 +41,7 @@ const fn command(name: &'static str, arity: i32, write: bool, run: Handler) -> C
 }
 
 /// Commands of the protocol.
-pub static COMMANDS: [Command; 10] = [
+static COMMANDS: [Command; 10] = [
     command("get", 2, false, |cx, args| translated(cx, args, "not a string value")),
     Command { flags: WRITE.and(DENY_OOM), ..command("set", 3, true, set) },
     command("del", 2, true, same),
@@ -53,106 +51,49 @@ pub static COMMANDS: [Command; 10] = [
     Command { flags: WRITE.and(DENY_OOM), ..command("zadd", 4, true, zadd) },
     command("zrem", 3, true, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
     command("zscore", 3, false, |cx, args| translated(cx, args, NOT_A_SORTED_SET)),
-    command("zquery", 6, false, zquery),
+    command(RANGE, 6, false, zquery),
 ];
 
-const UNKNOWN: &str = "Unknown cmd";
+/// The command whose right `zquery` needs.
+const RANGE: &str = "zrangebyscore";
 const NOT_A_SORTED_SET: &str = "expect zset";
 
-/// Runs one request and replies in a frame. [`Flow::NotNow`] and [`Flow::Postponed`]: the request is to be run again
-/// later, and has replied nothing.
-pub fn run(engine: &Engine, session: &mut Session, args: &mut Args<'_>, now: Now, reply: &mut Reply) -> Flow {
-    reply.begin_frame();
-    let found = find(args).and_then(|command| Some((command, admit(engine, session, command, args, now)?)));
-    let flow = match found {
-        Some((command, Verdict::Run)) => execute(engine, session, command, args, now, reply),
-        Some((_, Verdict::Wait)) => Flow::Postponed,
-        Some((_, Verdict::End)) => Flow::Close,
-        Some((_, Verdict::Refuse(error))) => refuse(engine, reply, &error),
-        // A request of this protocol is not sent to other nodes.
-        Some((_, Verdict::Forward(_))) => refuse(engine, reply, &Error::ClusterDown),
-        None if !admission::needs_password(engine, session) => {
-            reply.book_error(BookCode::Unknown, UNKNOWN);
-            Flow::Next
-        }
-        None => refuse(engine, reply, &Error::NoAuth),
+/// Entries of the commands that exist, built once.
+static ENTRIES: OnceLock<Vec<CommandEntry>> = OnceLock::new();
+
+fn entries() -> &'static [CommandEntry] {
+    ENTRIES.get_or_init(|| COMMANDS.iter().filter_map(|command| Catalog::get().entry_beside(command)).collect())
+}
+
+/// Returns the entry of a request, unless there is none of its name with so many arguments.
+pub fn find(args: &Args<'_>) -> Option<&'static CommandEntry> {
+    let name = match args.get(0)? {
+        b"zquery" => RANGE.as_bytes(),
+        name if name == RANGE.as_bytes() => return None,
+        name => name,
     };
-    match flow {
-        Flow::NotNow | Flow::Postponed | Flow::Close => reply.drop_frame(),
-        _ => reply.end_frame(),
-    }
-    flow
-}
-
-/// Admits a request whose client may run the RESP command. None: there is no such command, so no right to run it.
-pub fn admit(
-    engine: &Engine,
-    session: &mut Session,
-    command: &'static Command,
-    args: &Args<'_>,
-    now: Now,
-) -> Option<Verdict> {
-    let name = if command.name == "zquery" { "zrangebyscore" } else { command.name };
-    let call = Call::named(name, command, args, session.db)?;
-    Some(admission::admit(engine, session, &AdmissionRequest::of_command(command, args, call), now))
-}
-
-fn refuse(engine: &Engine, reply: &mut Reply, error: &Error) -> Flow {
-    match *error == Error::NoAuth {
-        true => reply.book_error(BookCode::Unknown, "authentication required"),
-        false => reply.error(busy_script::text(engine, error)),
-    }
-    Flow::Next
-}
-
-fn find(args: &Args<'_>) -> Option<&'static Command> {
-    let name = args.get(0)?;
-    COMMANDS.iter().find(|command| command.name.as_bytes() == name && command.accepts_arity(args.len()))
-}
-
-fn execute<'e>(
-    engine: &'e Engine,
-    session: &'e mut Session,
-    command: &'static Command,
-    args: &mut Args<'_>,
-    now: Now,
-    reply: &'e mut Reply,
-) -> Flow {
-    let mut key_args = KeyArgs::new();
-    if !command.keys.is_empty() {
-        key_args.push((1, engine.hasher().hash(&args[1])));
-    }
-    let start = reply.len();
-    let (flow, _) = crate::core::dispatch::call_command(engine, session, command, &key_args, args, now, reply);
-    if !matches!(flow, Flow::NotNow) {
-        return Flow::Next;
-    }
-    if !engine.scripts().is_busy() {
-        return Flow::NotNow;
-    }
-    reply.truncate(start);
-    reply.error(busy_script::text(engine, &Error::WouldBlock));
-    Flow::Next
+    let is_it = |entry: &&CommandEntry| entry.command.name.as_bytes() == name && entry.accepts(args.len());
+    entries().iter().find(is_it)
 }
 
 /// Runs the RESP command of the same name.
 fn same(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match CommandTable::get().find(cx.command.name.as_bytes()) {
         Some(entry) => (entry.command.run)(cx, args),
-        None => fail(cx, BookCode::Unknown, UNKNOWN),
+        None => Err(Error::UnknownCommand(Word::of(cx.command.name), Word::of(""))),
     }
 }
 
 /// Runs the RESP command of the same name, with another text for a key of the wrong type.
 fn translated(cx: &mut Context<'_>, args: &mut Args<'_>, wrong_type: &str) -> Result<(), Error> {
     match same(cx, args) {
-        Err(Error::WrongType) => fail(cx, BookCode::Type, wrong_type),
+        Err(Error::WrongType) => fail(cx, TYPE, wrong_type),
         result => result,
     }
 }
 
-fn fail(cx: &mut Context<'_>, code: BookCode, text: &str) -> Result<(), Error> {
-    cx.reply.book_error(code, text);
+fn fail(cx: &mut Context<'_>, code: &str, text: &str) -> Result<(), Error> {
+    cx.reply.error(format!("{code} {text}"));
     Ok(())
 }
 
@@ -170,7 +111,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if edit.value_type().is_some_and(|kind| *kind != STRING) {
         drop(edit);
-        return fail(cx, BookCode::Type, "a non-string value exists");
+        return fail(cx, TYPE, "a non-string value exists");
     }
     edit.set_string(NewString::encode(value), Ttl::Keep);
     edit.commit(EventClass::STRING, "set");
@@ -182,11 +123,11 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn keys(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let (now, db) = (cx.keys.expiry_now(), cx.keys.db_index());
     let reply = &mut *cx.reply;
-    let most = reply.len() + BOOK_REPLY_MAX;
     let mark = reply.begin_array();
-    let mut count = 0;
+    // Bytes of the frame: a string has its kind and length before it.
+    let (mut count, mut bytes) = (0, 0);
     for index in 0..cx.engine.locks().len() {
-        if reply.len() > most {
+        if bytes > REPLY_MAX {
             break;
         }
         cx.keys.with_shard(index, |shard, _| {
@@ -196,7 +137,8 @@ fn keys(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
                 }
                 reply.bulk(entry.key());
                 count += 1;
-                if reply.len() > most {
+                bytes += 5 + entry.key().len();
+                if bytes > REPLY_MAX {
                     break;
                 }
             }
@@ -208,7 +150,7 @@ fn keys(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 
 fn pexpire(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(milliseconds) = parse_i64_c(&args[2]) else {
-        return fail(cx, BookCode::Argument, "expect int64");
+        return fail(cx, ARGUMENT, "expect int64");
     };
     if milliseconds < 0 {
         return persist(cx, args);
@@ -234,7 +176,7 @@ fn persist(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 
 fn zadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
-        return fail(cx, BookCode::Argument, "expect float");
+        return fail(cx, ARGUMENT, "expect float");
     };
     args.own(2, format_double(score).to_vec());
     log(cx, &[b"ZADD", &args[1], &args[2], &args[3]]);
@@ -245,24 +187,21 @@ fn zadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// moved by `offset`. `limit` counts names and scores.
 fn zquery(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let Some(score) = parse_f64_c(&args[2]).filter(|score| !score.is_nan()) else {
-        return fail(cx, BookCode::Argument, "expect fp number");
+        return fail(cx, ARGUMENT, "expect fp number");
     };
     let (Some(offset), Some(limit)) = (parse_i64_c(&args[4]), parse_i64_c(&args[5])) else {
-        return fail(cx, BookCode::Argument, "expect int");
+        return fail(cx, ARGUMENT, "expect int");
     };
     let set = match cx.keys.collection::<SortedSet>(cx.key(args, 1)) {
         Ok(set) => set,
-        Err(_) => {
-            cx.reply.book_error(BookCode::Type, NOT_A_SORTED_SET);
-            return Ok(());
-        }
+        Err(_) => return fail(cx, TYPE, NOT_A_SORTED_SET),
     };
     let Some((set, rank)) = set.and_then(|set| Some((set, offset_rank(set, score, &args[3], offset)?))) else {
         cx.reply.array(0);
         return Ok(());
     };
     // Two items to a member, rounded up; more members than bytes in a reply need not be listed.
-    let members = usize::try_from(limit).unwrap_or(0).div_ceil(2).min(set.len() - rank).min(BOOK_REPLY_MAX);
+    let members = usize::try_from(limit).unwrap_or(0).div_ceil(2).min(set.len() - rank).min(REPLY_MAX);
     cx.reply.array(members * 2);
     for (member, score) in set.range(rank..rank + members) {
         cx.reply.bulk(member);

@@ -1,19 +1,14 @@
-//! [`command::book`] with the commands of the rooms.
+//! Requests of the book protocol, from their words to the frames of their replies.
 
-use crate::core::admission::Verdict;
-use crate::core::args::Args;
-use crate::core::command::{Command, READONLY};
-use crate::core::command_table::CommandTable;
-use crate::core::context::Now;
-use crate::core::session::Session;
-use command::book::*;
-use engine::Engine;
+use crate::connection::book::book_requests::request;
+use crate::connection::book::reply_frames::ReplyFrames;
+use commands::core::dispatch;
+use commands::{Flow, Now, Session};
 use engine::testing::MemoryLog;
 use engine::time::UnixUs;
-use engine::{NullHost, Options};
-use resp::Protocol;
-use resp::Reply;
-use resp::book::{BookValue, decode_reply};
+use engine::{Engine, NullHost, Options};
+use resp::book::{BookValue, decode_reply, encode_request, parse_request};
+use resp::{Protocol, Reply};
 use std::sync::Arc;
 
 use BookValue::{Arr, Dbl, Err, Int, Nil};
@@ -28,7 +23,7 @@ struct Client {
 
 impl Client {
     fn new() -> Client {
-        crate::install(&[]);
+        commands::install(&[]);
         let engine = Engine::new(&Options::default(), Arc::new(NullHost));
         let log = MemoryLog::of(&engine);
         Client { engine, session: Session::local(), log }
@@ -37,43 +32,30 @@ impl Client {
     /// Runs a request. `""` is an empty argument; other words stand for themselves.
     fn ask(&mut self, request: &str) -> BookValue {
         let words = request.split_whitespace().map(|word| if word == "\"\"" { "" } else { word });
-        self.ask_args(&mut words.map(str::as_bytes).collect())
+        self.ask_words(&words.map(str::as_bytes).collect::<Vec<_>>())
     }
 
-    fn ask_args(&mut self, args: &mut Args<'_>) -> BookValue {
-        let mut reply = Reply::new(Vec::new(), Protocol::Book);
-        run(&self.engine, &mut self.session, args, NOW, &mut reply);
-        let (value, len) = decode_reply(reply.as_slice()).unwrap().unwrap();
-        assert_eq!(len, reply.len());
-        value
+    fn ask_words(&mut self, words: &[&[u8]]) -> BookValue {
+        let (mut bytes, mut spans) = (Vec::new(), Vec::new());
+        encode_request(&mut bytes, words).unwrap();
+        assert_eq!(parse_request(&bytes, &mut spans), Ok(Some(bytes.len())));
+        let mut request = request(&bytes, &spans);
+        let prepared = match request.entry {
+            Some(entry) => dispatch::prepare_entry(&self.engine, Some(entry), &request.args),
+            None => dispatch::prepare(&self.engine, &request.args),
+        };
+        let mut reply = Reply::new(Vec::new(), Protocol::Resp3);
+        let flow = dispatch::run(&self.engine, &mut self.session, &prepared, &mut request.args, NOW, &mut reply);
+        assert!(matches!(flow, Flow::Next));
+        let value = frames(reply.as_slice());
+        assert_eq!(value.len(), 1);
+        value.into_iter().next().unwrap()
     }
 
     /// Returns the records that went into the change log since the last call.
     fn logged(&self) -> Vec<String> {
         let text = |record: Vec<Vec<u8>>| String::from_utf8(record.join(&b' ')).unwrap();
         self.log.take().into_iter().map(|(_, record)| text(record)).collect()
-    }
-}
-
-#[test]
-fn a_command_without_a_right_of_its_name_does_not_run() {
-    static UNNAMED: Command = Command {
-        name: "nosuchcommand",
-        arity: 1,
-        flags: READONLY,
-        run: |cx, _| {
-            cx.reply.ok();
-            Ok(())
-        },
-        ..Command::DEFAULT
-    };
-    let mut client = Client::new();
-    let args: Args<'_> = ["nosuchcommand"].iter().map(|word| word.as_bytes()).collect();
-    assert_eq!(admit(&client.engine, &mut client.session, &UNNAMED, &args, NOW), None);
-    for command in &COMMANDS {
-        let words = std::iter::repeat_n(command.name.as_bytes(), command.arity.unsigned_abs() as usize);
-        let admitted = admit(&client.engine, &mut client.session, command, &words.collect(), NOW);
-        assert_eq!(admitted, Some(Verdict::Run), "{}", command.name);
     }
 }
 
@@ -87,14 +69,6 @@ fn err(code: i32, text: &str) -> BookValue {
 
 fn pairs(pairs: &[(&str, f64)]) -> BookValue {
     Arr(pairs.iter().flat_map(|(name, score)| [str(name), Dbl(*score)]).collect())
-}
-
-#[test]
-fn every_translated_command_is_there() {
-    crate::install(&[]);
-    for name in ["get", "del", "pexpire", "pttl", "zadd", "zrem", "zscore"] {
-        assert!(CommandTable::get().find(name.as_bytes()).is_some(), "{name}");
-    }
 }
 
 #[test]
@@ -165,8 +139,7 @@ fn sorted_sets() {
     ] {
         assert_eq!(client.ask(request), reply, "{request}");
     }
-    let leading_blank = &mut [&b"zadd"[..], b"z", b" 7", b"e"].into_iter().collect();
-    assert_eq!(client.ask_args(leading_blank), Int(1));
+    assert_eq!(client.ask_words(&[b"zadd", b"z", b" 7", b"e"]), Int(1));
     assert_eq!(client.ask("zscore z e"), Dbl(7.0));
 }
 
@@ -192,12 +165,23 @@ fn types_are_not_mixed() {
 #[test]
 fn names_and_numbers_of_arguments_match_exactly() {
     let mut client = Client::new();
-    for request in ["", "GET k", "get", "get k k", "keys *", "set k v x", "zrange z 0 1", "hello"] {
+    for request in [
+        "",
+        "GET k",
+        "get",
+        "get k k",
+        "keys *",
+        "set k v x",
+        "zrange z 0 1",
+        "hello",
+        "zrangebyscore z 1 n 0 1",
+        "config get x",
+    ] {
         assert_eq!(client.ask(request), err(1, "Unknown cmd"), "{request}");
     }
     client.session.authenticated = false;
     let users = client.engine.users();
-    users.set_default_password(b"secret", crate::core::acl_catalog::rule_context(&client.engine));
+    users.set_default_password(b"secret", commands::core::acl_catalog::rule_context(&client.engine));
     for request in ["get k", "nope"] {
         assert_eq!(client.ask(request), err(1, "authentication required"), "{request}");
     }
@@ -233,4 +217,85 @@ fn a_response_that_does_not_fit_is_an_error() {
     assert_eq!(client.ask("keys"), too_big);
     assert_eq!(client.ask("zquery z 0 \"\" 0 9223372036854775807"), too_big);
     assert!(matches!(client.ask("zquery z 0 \"\" 0 100"), Arr(items) if items.len() == 100));
+}
+
+/// Returns the values of the frames that replies in RESP3 become, the same however they are cut.
+fn frames(bytes: &[u8]) -> Vec<BookValue> {
+    let translated = |step: usize| {
+        let (mut frames, mut out) = (ReplyFrames::default(), Vec::new());
+        bytes.chunks(step).for_each(|piece| frames.translate(piece, &mut out));
+        assert_eq!(frames.memory(), 0);
+        out
+    };
+    let out = translated(bytes.len().max(1));
+    assert_eq!(out, translated(1));
+    let (mut values, mut rest) = (Vec::new(), &out[..]);
+    while !rest.is_empty() {
+        let (value, len) = decode_reply(rest).unwrap().expect("a whole frame");
+        values.push(value);
+        rest = &rest[len..];
+    }
+    values
+}
+
+#[test]
+fn every_reply_has_a_frame() {
+    let mut reply = Reply::new(Vec::new(), Protocol::Resp3);
+    reply.ok();
+    reply.simple("PONG");
+    for text in ["WRONGTYPE x", "NOAUTH x", "NOPERM x", "ERR x", "BOOKTYPE x y", "BOOKARGUMENT x", "OTHER"] {
+        reply.error(text);
+    }
+    reply.int(-7);
+    reply.boolean(true);
+    reply.bulk(b"");
+    reply.bulk(b"a\r\nb");
+    reply.null();
+    reply.null_array();
+    reply.double(0.1 + 0.2);
+    reply.double(f64::NEG_INFINITY);
+    reply.big_number("123");
+    reply.map(1);
+    reply.bulk(b"k");
+    reply.array(2);
+    reply.int(1);
+    reply.array(0);
+    reply.set(0);
+    let nested = Arr(vec![str("k"), Arr(vec![Int(1), Arr(vec![])])]);
+    let errors =
+        [(3, "WRONGTYPE x"), (1, "authentication required"), (1, "NOPERM x"), (4, "ERR x"), (3, "x y"), (4, "x")];
+    let mut expected = vec![Nil, Nil];
+    expected.extend(errors.map(|(code, text)| err(code, text)));
+    expected.extend([err(4, "OTHER"), Int(-7), Int(1), str(""), str("a\r\nb"), Nil, Nil, Dbl(0.1 + 0.2)]);
+    expected.extend([Dbl(f64::NEG_INFINITY), str("123"), nested, Arr(vec![])]);
+    assert_eq!(frames(reply.as_slice()), expected);
+    assert_eq!(frames(b"+OK\r\n-ERR Protocol error: invalid multibulk length\r\n"), [Nil]);
+}
+
+#[test]
+fn a_frame_over_the_limit_is_an_error() {
+    let value = |len: usize| {
+        let mut reply = Reply::default();
+        reply.bulk(&vec![b'x'; len]);
+        reply.int(1);
+        let [value, Int(1)] = &frames(reply.as_slice())[..] else { panic!("two frames") };
+        value.clone()
+    };
+    assert_eq!(value(resp::book::REPLY_MAX - 5), str(&"x".repeat(resp::book::REPLY_MAX - 5)));
+    assert_eq!(value(resp::book::REPLY_MAX - 4), err(2, "response is too big"));
+    assert_eq!(value(1 << 20), err(2, "response is too big"));
+}
+
+#[test]
+fn every_finite_score_arrives_bit_by_bit() {
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..10_000 {
+        let score = f64::from_bits(random.u64(..));
+        if score.is_finite() {
+            let mut reply = Reply::new(Vec::new(), Protocol::Resp3);
+            reply.double(score);
+            let [Dbl(value)] = frames(reply.as_slice())[..] else { panic!("one double") };
+            assert_eq!(value.to_bits(), score.to_bits());
+        }
+    }
 }
