@@ -364,6 +364,20 @@ fn a_source_that_has_started_or_stood_still_or_is_with_the_few_grants_nothing() 
     }
 }
 
+#[test]
+fn a_replaced_primary_follows_its_successor_whichever_slot_it_loses_last() {
+    for replicas_move in [false, true] {
+        let (mut old, third) = source();
+        old.settings.allow_replica_migration = replicas_move;
+        let (successor, shard) = (add_primary(&mut old), old.nodes().myself().shard_id);
+        old.nodes.get_mut(&successor).expect("known").shard_id = shard;
+        old.take_claim(successor, 20, &SlotSet::of([0..=8]));
+        old.take_claim(third, 21, &SlotSet::of([9..=9]));
+        old.settle();
+        assert_eq!(old.nodes().myself().primary, Some(successor), "{replicas_move}");
+    }
+}
+
 /// Others have the writes that the source lacks, and a successor of the target would have none of its keys.
 #[test]
 fn a_node_that_leads_without_being_confirmed_gives_and_takes_no_slots() {

@@ -3,6 +3,7 @@
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
+use crate::node::Node;
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 use std::collections::BTreeMap;
@@ -144,8 +145,11 @@ impl Bus {
         }
     }
 
-    /// Makes this node follow the claimant: its shard has no slot any more.
+    /// Makes this node follow the claimant: it has no slot any more. Where another node of the shard has its place, and
+    /// the last slot went on from there, the node follows its successor, which may need the node's data.
     fn lost_all_to(&mut self, claimant: NodeId, all_went_there: bool, is_in_my_shard: bool, lost: &SlotSet) {
+        let successor = self.successor().filter(|_| !is_in_my_shard);
+        let (claimant, is_in_my_shard) = successor.map_or((claimant, is_in_my_shard), |successor| (successor, true));
         let named = self.named_in_shard(claimant);
         if self.settings.allow_replica_migration || is_in_my_shard {
             let text = format!("Configuration change detected. Reconfiguring myself as a replica of node {named}");
@@ -160,6 +164,13 @@ impl Bus {
             self.log(Level::Notice, text);
             self.lose_keys_in(lost);
         }
+    }
+
+    /// Returns another primary of this node's shard that has slots.
+    fn successor(&self) -> Option<NodeId> {
+        let shard = self.nodes.myself().shard_id;
+        let is_successor = |node: &&Node| !node.is_myself() && node.has_vote() && node.shard_id == shard;
+        self.nodes.iter().find(is_successor).map(|node| node.id)
     }
 
     fn lose_keys_in(&mut self, lost: &SlotSet) {
