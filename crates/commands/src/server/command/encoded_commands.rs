@@ -18,14 +18,13 @@ struct Encoded {
 /// Elements in each protocol, of the commands of the server and of the Sentinel within it.
 static ENCODED: [[OnceLock<Encoded>; 2]; 2] = [const { [const { OnceLock::new() }; 2] }; 2];
 
-fn encoded(protocol: Protocol) -> Option<&'static Encoded> {
+fn encoded(protocol: Protocol) -> &'static Encoded {
     let protocols = &ENCODED[usize::from(mode::is_sentinel_within())];
     let place = match protocol {
         Protocol::Resp2 => &protocols[0],
         Protocol::Resp3 => &protocols[1],
-        Protocol::Book => return None,
     };
-    Some(place.get_or_init(|| {
+    place.get_or_init(|| {
         let mut reply = Reply::new(Vec::new(), protocol);
         let mut places = vec![0..0; CommandTable::get().ids()];
         for entry in CommandTable::get().iter() {
@@ -34,23 +33,18 @@ fn encoded(protocol: Protocol) -> Option<&'static Encoded> {
         let mut bytes = reply.take();
         bytes.shrink_to_fit();
         Encoded { bytes, places }
-    }))
+    })
 }
 
 /// Writes the elements of all commands.
 pub(super) fn all(reply: &mut Reply) {
-    match encoded(reply.protocol()) {
-        Some(encoded) => reply.raw(&encoded.bytes),
-        None => CommandTable::get().iter().for_each(|entry| describe(reply, entry, &mut |_, _| {})),
-    }
+    reply.raw(&encoded(reply.protocol()).bytes);
 }
 
 /// Writes the element of one command.
 pub(super) fn one(reply: &mut Reply, entry: &CommandEntry) {
-    match encoded(reply.protocol()) {
-        Some(encoded) => reply.raw(&encoded.bytes[encoded.places[entry.id].clone()]),
-        None => describe(reply, entry, &mut |_, _| {}),
-    }
+    let encoded = encoded(reply.protocol());
+    reply.raw(&encoded.bytes[encoded.places[entry.id].clone()]);
 }
 
 #[cfg(test)]
