@@ -58,7 +58,7 @@ impl Sentinel {
         let group = self.instances.group(primary);
         let (replicas, since) = (group.replicas.clone(), group.failover.state_since);
         let late = self.now - since > group.failover_timeout;
-        // It was started again, and confirms nothing: the replicas cannot be synchronized with it, another one can lead.
+        // A promoted server that was started again may confirm nothing: no replica follows it, but another may lead.
         let reported = &self.instances[promoted].reported;
         let forgot = reported.acknowledges == Some(Acknowledging::Unconfirmed)
             && self.now - reported.acknowledges_since > self.instances[promoted].down_after;

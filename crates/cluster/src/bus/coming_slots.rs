@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(*bus.coming.absent(), SlotSet::of([10..=12]));
     }
 
-    /// The end of an import stands behind its keys in the stream. The node may hear of the claim before or after it, and
-    /// may find out only then that it stood still, or that its link is down.
+    /// The end of an import stands behind its keys in the stream. The node may hear of the claim before or after it,
+    /// and may find out only then that it stood still, or that its link is down.
     #[test]
     fn slots_whose_import_has_ended_in_the_stream_have_come() {
         for claim_is_first in [false, true] {
