@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
+use crate::core::former_acks::FormerAcks;
 use cluster::migration::JobName;
 use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::user::User;
@@ -158,7 +159,9 @@ pub struct Session {
     /// CLIENT ACKNOWLEDGE; None: the configuration decides.
     pub acknowledge: Option<AckNeed>,
     /// The client wants acknowledged writes for as long as this is there.
-    pub asks_for_acks: Option<AskingClient>,
+    pub(super) asks_for_acks: Option<AskingClient>,
+    /// Needs of replies whose commands ran before the client asked for something else.
+    pub former_acks: FormerAcks,
     /// Its subscriptions, if any.
     pub subscriptions: Option<Box<Subscriptions>>,
     /// CLIENT TRACKING, and whether CLIENT CACHING was called for the next command.
@@ -266,6 +269,7 @@ impl Session {
             has_looked: false,
             acknowledge: None,
             asks_for_acks: None,
+            former_acks: FormerAcks::default(),
             subscriptions: None,
             tracker: None,
             caching: false,
