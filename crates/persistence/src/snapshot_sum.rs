@@ -1,4 +1,4 @@
-//! The checksum of a snapshot that passes by in pieces and is not read.
+//! The checksum of a snapshot that passes by in chunks and is not read.
 
 use rdb::checksum::{Digest, digest};
 
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_byte_is_seen_in_pieces_of_any_size() {
+    fn a_flipped_byte_is_seen_in_chunks_of_any_size() {
         let content = b"REDIS0011\xfe\x00\x00\x01a\x01b\xff".to_vec();
         let whole = [&content[..], &checksum(&content).to_le_bytes()].concat();
         for piece in 1..=whole.len() {

@@ -15,7 +15,6 @@ pub mod command;
 pub mod command_table;
 pub mod context;
 pub mod dispatch;
-pub mod former_acks;
 pub mod forwarding;
 pub mod help;
 pub mod http_guard;

@@ -76,8 +76,8 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
         link.down_since = if was_up && was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
     });
     if was.is_some() && primary.is_none() {
-        // The data from the former primary's history continues under a name of its own. What is left where a
-        // synchronization began and failed is of no history.
+        // The data from the former primary's history continues under a name of its own. A server that a failed
+        // synchronization has emptied has none of that data.
         let goes_on = status.link().can_resume;
         status.update_history(|history| match goes_on {
             true => history.shift(new_id(), status.offset()),

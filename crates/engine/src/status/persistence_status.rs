@@ -238,7 +238,8 @@ impl PersistenceStatus {
         HeldSaves(&self.saving)
     }
 
-    /// Takes the right to save; false while another save has it, or none may begin. `background`: its beginning, in the background.
+    /// Takes the right to save; false while another save has it, or none may begin. `background`: its beginning, in the
+    /// background.
     pub fn begin(&self, background: Option<SteadyMs>) -> bool {
         if self.saving.compare_exchange(0, RUNNING, Acquire, Relaxed).is_err() {
             return false;

@@ -16,7 +16,6 @@ use crate::replication::durable_marks::DurableMarks;
 use crate::replication::link_voice::Word;
 use crate::replication::load_way::{LoadWay, hold_saves, replace_turn};
 use crate::replication::snapshot_reader::{SnapshotReader, Wire};
-use crate::system::files::path;
 use crate::system::{affinity, clock, log};
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
@@ -578,12 +577,7 @@ impl LinkThread {
                 let held = hold()?;
                 let applying = status.applying.lock();
                 self.leave_history(wanted);
-                let name = file.target();
-                let (mut log, its_db) = self.load_file(file, wanted)?;
-                if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
-                    let _ = std::fs::remove_file(path(&name));
-                }
-                log.set_base(name);
+                let (log, its_db) = self.load_file(file, &config, wanted)?;
                 (held, applying, log, its_db)
             }
         };
@@ -675,9 +669,4 @@ fn patience(link: &PrimaryLink, progress: Option<&Progress>, now: u64) -> Durati
 /// Returns `repl-timeout` in milliseconds.
 pub(super) fn timeout(config: &Config) -> u64 {
     config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000
-}
-
-/// Returns whether the data set is to be on the disk.
-fn keeps_files(config: &Config) -> bool {
-    config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
 }

@@ -64,20 +64,22 @@ impl LinkThread {
     pub(super) fn load_file(
         &self,
         file: Box<Temporary>,
+        config: &Config,
         wanted: Wanted<'_>,
     ) -> Result<(StoppedLog<'_>, Option<u32>), End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
-        let log = StoppedLog::stop(self.engine());
+        let mut log = StoppedLog::stop(self.engine());
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let (mut content, size) = file.content()?;
-        let name = String::from_utf8_lossy(&file.target()).into_owned();
+        let target = file.target();
         let loaded = load_snapshot(self.engine(), &mut content, size)
             .map_err(|failure| End::Load(failure.text, DISK))
             .and_then(|loaded| match file.commit() {
                 Ok(()) => Ok(stream_db(&loaded)),
                 Err(error) => {
+                    let name = String::from_utf8_lossy(&target);
                     log::warning(format_args!(
                         "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: \
                          {error}"
@@ -88,6 +90,16 @@ impl LinkThread {
         if loaded.is_err() {
             self.lose();
         }
-        loaded.map(|db| (log, db))
+        let db = loaded?;
+        if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(config) {
+            let _ = std::fs::remove_file(path(&target));
+        }
+        log.set_base(target);
+        Ok((log, db))
     }
+}
+
+/// Returns whether the data set is to be on the disk.
+fn keeps_files(config: &Config) -> bool {
+    config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
 }
