@@ -51,8 +51,8 @@ fn flushall_with_save_points_gives_up_a_save_of_what_it_removes() {
         assert_eq!(ask(&mut client, line), "OK");
     }
     assert!(ask(&mut client, "BGSAVE").contains("started"));
-    assert_eq!(ask(&mut client, "FLUSHALL"), "OK");
-    assert!(ask(&mut client, "INFO persistence").contains("rdb_bgsave_in_progress:0"));
+    assert_eq!(ask(&mut client, "FLUSHALL SYNC"), "OK");
+    assert!(eventually(|| ask(&mut client, "INFO persistence").contains("rdb_bgsave_in_progress:0")));
     server.crash();
     assert_eq!(ask(&mut server.client(), "DBSIZE"), "0");
 }

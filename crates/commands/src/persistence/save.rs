@@ -171,7 +171,7 @@ pub(crate) fn save_instead(engine: &Engine) -> io::Result<()> {
     let saves = engine.persistence_status();
     loop {
         match save_now(engine, None) {
-            Err(error) if error.kind() == ErrorKind::ResourceBusy && saves.is_running() => {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && !saves.deny_reasons().is_loading() => {
                 if saves.is_running_in_background() {
                     saves.cancel();
                 }
