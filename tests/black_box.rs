@@ -96,6 +96,8 @@ mod replica_buffers;
 mod replica_chains;
 #[path = "black_box/replica_edges.rs"]
 mod replica_edges;
+#[path = "black_box/replica_files.rs"]
+mod replica_files;
 #[path = "black_box/replica_links.rs"]
 mod replica_links;
 #[path = "black_box/rights.rs"]

@@ -77,6 +77,29 @@ fn a_reply_waits_for_one_of_the_replicas() {
 }
 
 #[test]
+fn a_reply_waits_for_what_its_client_had_asked_for_when_its_command_ran() {
+    if is_peer() {
+        return;
+    }
+    let (primary, replicas) = group(1, &[]);
+    assert_eq!(ask(&mut primary.client(), "CONFIG SET min-replicas-to-acknowledge 0"), "OK");
+    for order in ["CLIENT ACKNOWLEDGE 0\r\n", "RESET\r\n"] {
+        let mut socket = primary.socket();
+        send(&mut socket, b"CLIENT ACKNOWLEDGE 1\r\n");
+        expect_bytes(&mut socket, b"+OK\r\n");
+        send(&mut socket, b"SET k 0\r\n");
+        expect_bytes(&mut socket, b"+OK\r\n");
+        replicas[0].signal("STOP");
+        send(&mut socket, format!("SET k 1\r\n{order}").as_bytes());
+        expect_bytes(&mut socket, format!("{OPEN}\r\n").as_bytes());
+        replicas[0].signal("CONT");
+        let mut client = primary.client();
+        assert_eq!(ask(&mut client, "CLIENT ACKNOWLEDGE 1"), "OK");
+        assert!(eventually(|| ask(&mut client, "SET settled 1") == "OK"));
+    }
+}
+
+#[test]
 fn a_silent_member_is_named_and_may_be_struck_off() {
     if is_peer() {
         return;

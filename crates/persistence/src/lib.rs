@@ -26,6 +26,7 @@ pub mod fan_out;
 pub mod load;
 pub mod save;
 pub mod slot_snapshot;
+pub mod snapshot_sum;
 mod snapshot_writer;
 mod stream;
 mod ziplist;

@@ -10,7 +10,7 @@ use crate::core::context::{Blocking, Context, Flow, Piecewise};
 use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::rights::databases_at;
 use crate::keys::table_exchange::replace;
-use crate::persistence::save::save_now;
+use crate::persistence::save::save_instead;
 use engine::config::Directive;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::Object;
@@ -227,7 +227,7 @@ impl FreeBeforeReply {
         self.saving = Some(Arc::clone(&ended));
         let work = move |engine: &Engine| {
             // A failure has been logged.
-            let _ = save_now(engine, None);
+            let _ = save_instead(engine);
             ended.store(true, Release);
         };
         engine.host().in_background(Directive::SERVER_CPULIST, Box::new(work)).is_err()

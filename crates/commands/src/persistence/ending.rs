@@ -308,7 +308,16 @@ fn save_last(engine: &Engine) -> bool {
                 engine.persistence_status().cancel();
                 engine.host().rest(Duration::from_millis(1));
             }
-            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {}
+            // The data set is being replaced, and what there is of the new one must not replace the saved one.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::ResourceBusy)
+                    && engine.persistence_status().deny_reasons().is_loading() =>
+            {
+                return true;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::ResourceBusy) => {
+                engine.host().rest(Duration::from_millis(1));
+            }
             Err(_) => return false,
         }
     }

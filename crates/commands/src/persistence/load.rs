@@ -686,15 +686,15 @@ pub(crate) fn load_base(engine: &Engine, source: &mut Source<'_>, options: LoadO
     result.map_err(|fault| describe(&fault, "rdbLoadObject"))
 }
 
-/// Returns whether unknown versions are tried.
-fn is_relaxed(config: &Config) -> bool {
-    config.choice(Directive::RDB_VERSION_CHECK) == "relaxed"
-}
-
 pub(crate) fn options(engine: &Engine, config: &Config) -> LoadOptions {
     engine.persistence_status().sanitizations.fetch_add(1, Relaxed);
     LoadOptions {
-        relaxed: is_relaxed(config),
-        check_sum: config.flag(Directive::RDBCHECKSUM) && !engine.persistence_status().skips_checksums(),
+        relaxed: config.choice(Directive::RDB_VERSION_CHECK) == "relaxed",
+        check_sum: checks_sums(engine, config),
     }
+}
+
+/// Returns whether the checksums of snapshots are looked at.
+pub fn checks_sums(engine: &Engine, config: &Config) -> bool {
+    config.flag(Directive::RDBCHECKSUM) && !engine.persistence_status().skips_checksums()
 }

@@ -162,6 +162,26 @@ pub fn save_now(engine: &Engine, patience: Option<LockTimeout>) -> io::Result<()
     result
 }
 
+/// Saves in the calling thread. A save in the background is given up: it would put former data in the place of this
+/// file's.
+///
+/// # Errors
+/// The errors of [`save_now`].
+pub(crate) fn save_instead(engine: &Engine) -> io::Result<()> {
+    let saves = engine.persistence_status();
+    loop {
+        match save_now(engine, None) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy && !saves.deny_reasons().is_loading() => {
+                if saves.is_running_in_background() {
+                    saves.cancel();
+                }
+                engine.host().rest(LOOK);
+            }
+            done => return done,
+        }
+    }
+}
+
 /// Saves on another thread; false if none is available or a save is under way.
 fn start(engine: &Engine) -> bool {
     let host = engine.host();
@@ -182,13 +202,13 @@ fn start(engine: &Engine) -> bool {
     }
 }
 
-/// Interval of the checks whether a rewrite of the log has ended.
-const REWRITE_LOOK: Duration = Duration::from_millis(1);
+/// Interval of the checks whether a rewrite of the log, or another save, has ended.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Saves in the background. A rewrite of the log that began in the same moment ends first.
 fn save_in_background(engine: &Engine) {
     while aof::is_rewriting(engine) && !engine.persistence_status().is_cancelled() {
-        engine.host().rest(REWRITE_LOOK);
+        engine.host().rest(LOOK);
     }
     match save_to_file(engine, &|| false) {
         Ok(()) => engine.host().notice("Background saving terminated with success"),

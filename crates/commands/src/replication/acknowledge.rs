@@ -19,16 +19,15 @@ pub(crate) fn acknowledge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(
     };
     let replicas = u8::try_from(replicas).ok().filter(|replicas| usize::from(*replicas) <= REPLICAS_MAX);
     let need = AckNeed { replicas: replicas.ok_or(Error::OutOfRange)?, durable };
-    cx.session.acknowledge = Some(need);
     if need.replicas > 0 {
         let (asks, is_new) = cx.engine.replication().acknowledgement.ask_for_client();
-        cx.session.asks_for_acks = Some(asks);
+        cx.session.ask_acks(Some(need), Some(asks));
         if is_new {
             cx.engine.host().ask_replicas();
         }
         cx.flow = Flow::more(LogBegins);
     } else {
-        cx.session.asks_for_acks = None;
+        cx.session.ask_acks(Some(need), None);
         cx.reply.ok();
     }
     Ok(())

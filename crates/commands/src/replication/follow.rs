@@ -76,8 +76,13 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
         link.down_since = if was_up && was.is_some() && primary.is_some() { now } else { SteadyMs(0) };
     });
     if was.is_some() && primary.is_none() {
-        // The data from the former primary's history continues under a name of its own.
-        status.update_history(|history| history.shift(new_id(), status.offset()));
+        // The data from the former primary's history continues under a name of its own. A server that a failed
+        // synchronization has emptied has none of that data.
+        let goes_on = status.link().can_resume;
+        status.update_history(|history| match goes_on {
+            true => history.shift(new_id(), status.offset()),
+            false => *history = History::new(new_id()),
+        });
     }
     engine.set_following(primary.is_some());
     let upstream = primary.map(|primary| Upstream { host: primary.host.as_slice().into(), port: primary.port });
@@ -173,6 +178,26 @@ pub(crate) fn end_waits(engine: &Engine) {
         engine.host().deliver(&ticket, request.error_reply(&error));
         if !is_sent_on {
             engine.host().close(client.worker.load(Relaxed), client.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Client;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_replica_without_its_data_is_promoted_to_a_history_of_its_own() {
+        for keeps_data in [true, false] {
+            let mut client = Client::new();
+            let engine = Arc::clone(client.shared_engine());
+            let status = engine.replication();
+            client.is("REPLICAOF 127.0.0.1 1", "+OK");
+            let former = status.history().id;
+            status.update_link(|link| link.can_resume = keeps_data);
+            client.is("REPLICAOF NO ONE", "+OK");
+            assert_eq!(status.history().has(former, 1), keeps_data);
         }
     }
 }

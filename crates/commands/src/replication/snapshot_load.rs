@@ -29,9 +29,9 @@ pub fn load_snapshot(engine: &Engine, reader: &mut dyn Read, size: u64) -> Resul
     load_in_place(engine, reader, size, &empty).inspect(|loaded| take_open_slots(engine, loaded))
 }
 
-/// Returns the database that the stream behind a snapshot begins with.
-pub fn stream_db(loaded: &LoadedFile) -> u32 {
-    loaded.history.map_or(0, |(_, _, db)| db)
+/// Returns the database that the stream behind a snapshot begins with, if the snapshot states one.
+pub fn stream_db(loaded: &LoadedFile) -> Option<u32> {
+    loaded.history.map(|(_, _, db)| db)
 }
 
 /// Makes a replica in a cluster resume the moves of its primary's slots.

@@ -316,7 +316,7 @@ fn reset(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let session = &mut *cx.session;
     session.use_identity(Identity::Unnamed, !cx.engine.users().asks());
     (session.no_touch, session.import_source) = (false, false);
-    (session.acknowledge, session.asks_for_acks) = (None, None);
+    session.ask_acks(None, None);
     session.replies = Replies::On;
     session.info.import_source.store(false, Relaxed);
     session.info.no_touch.store(false, Relaxed);

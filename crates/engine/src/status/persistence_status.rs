@@ -6,7 +6,10 @@ use crate::status::deny_reasons::{DenyReasons, Paused};
 use crate::status::shutdown_status::ShutdownStatus;
 use crate::time::{SteadyMs, UnixMs};
 use crossbeam_utils::CachePadded;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
+    Ordering::Release,
+};
 
 /// The state of saving and loading.
 #[derive(Default)]
@@ -14,7 +17,8 @@ pub struct PersistenceStatus {
     /// Reasons for which commands may not run: [`DenyReasons`]. Every command reads it, so the numbers of a running
     /// save are on other cache lines.
     deny_reasons: CachePadded<AtomicU64>,
-    running: AtomicBool,
+    /// Whether a save runs, and whether one may begin: [`RUNNING`], [`HELD`].
+    saving: AtomicU8,
     /// Whether a save is to begin when the present one has ended.
     pub scheduled: AtomicBool,
     /// Unix time in seconds of the last save that succeeded.
@@ -66,6 +70,21 @@ pub struct ReplaceTurn<'s>(&'s AtomicBool);
 impl Drop for ReplaceTurn<'_> {
     fn drop(&mut self) {
         self.0.store(false, Release);
+    }
+}
+
+/// A save is under way.
+const RUNNING: u8 = 1;
+/// No save begins.
+const HELD: u8 = 2;
+
+/// While this exists no save begins: files of the former data set do not take the place of another one's.
+#[must_use]
+pub struct HeldSaves<'s>(&'s AtomicU8);
+
+impl Drop for HeldSaves<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_and(!HELD, Release);
     }
 }
 
@@ -213,9 +232,16 @@ impl PersistenceStatus {
             .for_each(|number| number.store(0, Relaxed));
     }
 
-    /// Takes the right to save; false while another save has it. `background`: its beginning, in the background.
+    /// Prevents saves from beginning, for the thread that replaces the data set. One may still be under way.
+    pub fn hold_saves(&self, _: &ReplaceTurn<'_>) -> HeldSaves<'_> {
+        self.saving.fetch_or(HELD, AcqRel);
+        HeldSaves(&self.saving)
+    }
+
+    /// Takes the right to save; false while another save has it, or none may begin. `background`: its beginning, in the
+    /// background.
     pub fn begin(&self, background: Option<SteadyMs>) -> bool {
-        if self.running.swap(true, Relaxed) {
+        if self.saving.compare_exchange(0, RUNNING, Acquire, Relaxed).is_err() {
             return false;
         }
         self.cancelled.store(false, Relaxed);
@@ -245,7 +271,7 @@ impl PersistenceStatus {
         self.progress.last_copied.store(self.progress.copied.load(Relaxed), Relaxed);
         self.progress.reset();
         self.cancelled.store(false, Relaxed);
-        self.running.store(false, Relaxed);
+        self.saving.fetch_and(!RUNNING, Release);
     }
 
     /// Records that the data set is on the disk since this moment, by both clocks.
@@ -307,7 +333,7 @@ impl PersistenceStatus {
 
     /// Whether a save is under way.
     pub fn is_running(&self) -> bool {
-        self.running.load(Relaxed)
+        self.saving.load(Acquire) & RUNNING != 0
     }
 
     /// Whether the save under way is one in the background.
@@ -323,5 +349,23 @@ impl PersistenceStatus {
     /// Returns the seconds that the last save in the background took.
     pub fn last_seconds(&self) -> Option<i64> {
         Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_save_begins_while_saves_are_held_and_a_running_one_ends() {
+        let status = PersistenceStatus::default();
+        let turn = status.replace_turn().expect("the only one");
+        assert!(status.begin(None) && !status.begin(None));
+        let held = status.hold_saves(&turn);
+        assert!(status.is_running());
+        status.end(UnixMs(0), SteadyMs(0), None, true);
+        assert!(!status.is_running() && !status.begin(None));
+        drop(held);
+        assert!(status.begin(None));
     }
 }

@@ -101,10 +101,9 @@ impl Worker {
         let kept = KeptLog::of(&shared.engine);
         let leads = has_changed || !shared.engine.replication().is_replica();
         let wanted = self.settings.acknowledge;
-        let need_of = |session: &Session| match session.acknowledge {
-            _ if !asks || !leads || !session.has_looked => AckNeed::default(),
-            Some(need) => need,
-            None => wanted,
+        let need_of = |session: &Session| match asks && leads && session.has_looked {
+            true => session.acknowledge.unwrap_or(wanted).and(session.former_acks.need(wanted)),
+            false => AckNeed::default(),
         };
         let connections = &self.connections;
         let waits = |connection: &Connection| {
@@ -117,18 +116,20 @@ impl Worker {
         let all = self.replies.tokens().all(is_one);
         let (bytes, parts) = if all { self.replies.take() } else { self.replies.extract(is_one) };
         let needs: Vec<AckNeed> = parts.iter().map(|(token, _)| need_of(&connections[*token].session)).collect();
+        let mut replied = Vec::new();
         if asks {
-            let tokens: Vec<usize> = self.replies.tokens().chain(parts.iter().map(|(token, _)| *token)).collect();
-            for token in tokens {
-                if let Some(connection) = self.connections.get_mut(token) {
-                    connection.session.has_looked = false;
-                }
-            }
+            replied.extend(self.replies.tokens().chain(parts.iter().map(|(token, _)| *token)));
         }
         let mut held =
             HeldReplies::new(bytes, self.nanos().0 / MILLISECOND, if has_changed { u64::MAX } else { self.generation });
         held.lapses = self.lapses;
         self.hold(held, parts, &needs, now);
+        for token in replied {
+            if let Some(connection) = self.connections.get_mut(token) {
+                connection.session.has_looked = false;
+                connection.session.former_acks.settle(connection.output.has_held());
+            }
+        }
     }
 
     fn hold(&mut self, mut held: HeldReplies, parts: Vec<ReplyPart>, needs: &[AckNeed], now: Now) {
@@ -239,6 +240,9 @@ impl Worker {
         let Some(connection) = found.filter(|connection| connection.client() == reply.client) else { return };
         let had_much = connection.output.has_much_held();
         connection.output.release(reply.memory());
+        if !connection.output.has_held() {
+            connection.session.former_acks.cease();
+        }
         self.send_reply(reply.token, bytes, lapses, now);
         let Some(connection) = self.connections.get_mut(reply.token) else { return };
         connection.note_memory(&self.shared.engine.metrics()[self.index]);

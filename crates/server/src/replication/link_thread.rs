@@ -14,9 +14,8 @@ use crate::listener::acceptor::Acceptor;
 use crate::replication::applied;
 use crate::replication::durable_marks::DurableMarks;
 use crate::replication::link_voice::Word;
-use crate::replication::load_way::{LoadWay, replace_turn};
+use crate::replication::load_way::{LoadWay, hold_saves, replace_turn};
 use crate::replication::snapshot_reader::{SnapshotReader, Wire};
-use crate::system::files::{Temporary, path};
 use crate::system::{affinity, clock, log};
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, Shared, become_worker};
@@ -30,7 +29,6 @@ use commands::replication::{failover_command, follow};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
-use engine::host::files::NewFile;
 use engine::locks::sync::{Mutex, MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
@@ -535,7 +533,7 @@ impl LinkThread {
     }
 
     /// Replaces the data by the snapshot. Returns the offset of the stream at which it ends, and whether its history
-    /// has a name. `db`: the database that the stream has selected there; None: the snapshot contains it.
+    /// has a name. `db`: the database that the stream has selected there, if the snapshot does not state it.
     pub(super) fn load(
         &self,
         wire: &mut Wire,
@@ -549,7 +547,7 @@ impl LinkThread {
         status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
         // The primary may have sent all of it long before it is loaded.
         wire.voice().set_word(Word::Alive);
-        let _turn = replace_turn(self.engine(), || wanted.is_wanted()).ok_or(End::Unwanted)?;
+        let turn = replace_turn(self.engine(), || wanted.is_wanted()).ok_or(End::Unwanted)?;
         self.set_state(wanted, LinkState::Sync);
         let kind = size.map_or_else(
             || "streamed RDB from primary with EOF".to_owned(),
@@ -561,31 +559,27 @@ impl LinkThread {
         self.engine().host().data_is_replaced("Full resynchronization occurred");
         let to = if way == LoadWay::File { "disk" } else { "parser" };
         log::notice(format_args!("PRIMARY <-> REPLICA sync: receiving {kind} to {to}"));
-        // Until then the server can continue where it is, with any primary that has its history.
-        let give_up = || {
-            if wanted.is_wanted() {
-                status.update_link(|link| link.can_resume = false);
-            }
-        };
-        let (applying, log, its_db) = match way {
+        let hold = || hold_saves(self.engine(), &turn, || wanted.is_wanted()).ok_or(End::Unwanted);
+        let (_held, applying, log, its_db) = match way {
             LoadWay::InPlace => {
+                let held = hold()?;
                 let applying = status.applying.lock();
-                give_up();
+                self.leave_history(wanted);
                 let (log, its_db) = self.load_from_link(wire, link, size, wanted)?;
-                (applying, log, its_db)
+                (held, applying, log, its_db)
             }
-            LoadWay::Beside => self.load_beside(wire, link, size, wanted)?,
+            LoadWay::Beside => {
+                let held = hold()?;
+                let (applying, log, its_db) = self.load_beside(wire, link, size, wanted)?;
+                (held, applying, log, its_db)
+            }
             LoadWay::File => {
-                let name = config.text(Directive::DBFILENAME).to_vec();
-                self.store(wire, link, &name, wanted)?;
+                let file = self.store(wire, link, &config, wanted)?;
+                let held = hold()?;
                 let applying = status.applying.lock();
-                give_up();
-                let (mut log, its_db) = self.load_file(&name, wanted)?;
-                if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(&config) {
-                    let _ = std::fs::remove_file(path(&name));
-                }
-                log.set_base(name);
-                (applying, log, its_db)
+                self.leave_history(wanted);
+                let (log, its_db) = self.load_file(file, &config, wanted)?;
+                (held, applying, log, its_db)
             }
         };
         let position = link.position();
@@ -597,7 +591,9 @@ impl LinkThread {
             status.data_sets.save(SavedIn::Snapshot, number);
         }
         status.acknowledgement.update_membership(Membership::replace);
-        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db.unwrap_or(its_db)));
+        // A primary that is itself a replica may name a wrong database before the snapshot, which has the right one.
+        let db = its_db.or(db).unwrap_or(0);
+        status.update_link(|link| (link.can_resume, link.stream_db) = (position.is_some(), db));
         self.told.store(wanted.generation, Relaxed);
         self.shared.replication.post(ReplicationMessage::Follow { offset, goes_on: false });
         drop(log);
@@ -613,7 +609,7 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<(StoppedLog<'_>, u32), End> {
+    ) -> Result<(StoppedLog<'_>, Option<u32>), End> {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
@@ -635,7 +631,7 @@ impl LinkThread {
         link: &mut PrimaryLink,
         size: Option<u64>,
         wanted: Wanted<'_>,
-    ) -> Result<(MutexGuard<'_, ()>, StoppedLog<'_>, u32), End> {
+    ) -> Result<(MutexGuard<'_, ()>, StoppedLog<'_>, Option<u32>), End> {
         let status = self.status();
         let serves = link.position().is_some_and(|position| position.id == status.history().id);
         log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
@@ -653,32 +649,15 @@ impl LinkThread {
         Ok((applying, log, db))
     }
 
-    /// Writes the snapshot to the file that this server's own saves go to.
-    fn store(&self, wire: &mut Wire, link: &mut PrimaryLink, name: &[u8], wanted: Wanted<'_>) -> Result<(), End> {
-        let mut file = Box::new(Temporary::create(path(name), true)?);
-        let mut reader = SnapshotReader::new(wire, link, self.status(), wanted);
-        io::copy(&mut reader, &mut *file)?;
-        Ok(file.commit().inspect_err(|error| {
-            let name = String::from_utf8_lossy(name);
-            log::warning(format_args!(
-                "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: {error}"
-            ));
-        })?)
-    }
-
-    fn load_file(&self, name: &[u8], wanted: Wanted<'_>) -> Result<(StoppedLog<'_>, u32), End> {
-        if !wanted.is_wanted() {
-            return Err(End::Unwanted);
+    /// Gives up the history: until then the server can continue where it is, with any primary that has it. Neither
+    /// replicas nor files nor this server itself, if it is promoted, take what there is afterwards for its data.
+    fn leave_history(&self, wanted: Wanted<'_>) {
+        let status = self.status();
+        if wanted.is_wanted() {
+            status.update_link(|link| link.can_resume = false);
+            status.update_history(|known| *known = History::new(new_id()));
+            self.shared.replication.post(ReplicationMessage::Follow { offset: status.offset(), goes_on: false });
         }
-        let log = StoppedLog::stop(self.engine());
-        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
-        let mut file = std::fs::File::open(path(name))?;
-        let size = file.metadata()?.len();
-        let loaded = load_snapshot(self.engine(), &mut file, size);
-        if loaded.is_err() {
-            self.lose();
-        }
-        loaded.map(|loaded| (log, stream_db(&loaded))).map_err(|failure| End::Load(failure.text, "disk"))
     }
 }
 
@@ -691,9 +670,4 @@ fn patience(link: &PrimaryLink, progress: Option<&Progress>, now: u64) -> Durati
 /// Returns `repl-timeout` in milliseconds.
 pub(super) fn timeout(config: &Config) -> u64 {
     config.int(Directive::REPL_TIMEOUT).unsigned_abs() * 1000
-}
-
-/// Returns whether the data set is to be on the disk.
-fn keeps_files(config: &Config) -> bool {
-    config.flag(Directive::APPENDONLY) || !config.save_points().is_empty()
 }

@@ -26,5 +26,6 @@ pub mod primary_thread;
 pub mod replica;
 mod role_change;
 pub mod role_orders;
+mod snapshot_file;
 mod snapshot_reader;
 pub mod sync_queue;

@@ -2,7 +2,7 @@
 
 use engine::host::files::{NewFile, Scratch};
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ impl Temporary {
         let process = std::process::id();
         let named = |name: String| {
             let name = target.with_file_name(name);
-            std::fs::File::create_new(&name).map(|file| (file, name))
+            std::fs::File::options().read(true).write(true).create_new(true).open(&name).map(|file| (file, name))
         };
         let mut made = named(format!("temp-{process}.rdb"));
         for number in 0..u32::MAX {
@@ -85,6 +85,24 @@ impl Temporary {
         let (file, name) = made?;
         *unfinished() = Some(name.clone());
         Ok(Temporary { file, name, target, unsynced: in_steps.then_some(0) })
+    }
+
+    /// Returns the absolute name that it gets.
+    pub fn target(&self) -> Vec<u8> {
+        self.target.as_os_str().as_bytes().to_vec()
+    }
+
+    /// Makes the content durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    /// Returns a reader of what was written, and its length. Nothing may be written any more.
+    pub fn content(&self) -> io::Result<(std::fs::File, u64)> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(0))?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
     }
 }
 
