@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| replication::follower::fuzz(data));
+fuzz_target!(|data: &[u8]| replication::replica_handshake::fuzz(data));

@@ -321,7 +321,7 @@ fn column(state: &str) -> Vec<(&'static Way, &'static str, &'static str)> {
 }
 
 /// One of the two commands of a way: its connection, its request, and the expected reply.
-struct Attempt {
+struct RetryOutcome {
     name: String,
     socket: TcpStream,
     bytes: Vec<u8>,
@@ -330,7 +330,7 @@ struct Attempt {
     later: String,
 }
 
-fn attempt(server: &Server, way: &Way, state: &State, cell: &str, is_write: bool) -> Attempt {
+fn attempt(server: &Server, way: &Way, state: &State, cell: &str, is_write: bool) -> RetryOutcome {
     let (line, ok) = if is_write { (way.write, way.written) } else { (way.read, way.found) };
     let (before, during) = line.split_once(">>").unwrap_or(("", line));
     let mut socket = server.socket();
@@ -340,7 +340,7 @@ fn attempt(server: &Server, way: &Way, state: &State, cell: &str, is_write: bool
     let (bytes, count) = requests(during, way.name, way.name == "inline");
     let expected = expected(way, state, cell, ok, count);
     let name = format!("{} of {} in {}", if is_write { "write" } else { "read" }, way.name, state.name);
-    Attempt { name, socket, bytes, count, expected, later: ok.to_owned() }
+    RetryOutcome { name, socket, bytes, count, expected, later: ok.to_owned() }
 }
 
 fn check(state: &State) {

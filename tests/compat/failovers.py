@@ -69,7 +69,7 @@ def hand_over(old, new, round_name):
     return sum(writer.acked for writer in writers)
 
 
-def step_down(old, new):
+def demote(old, new):
     """The old primary's last writes are in no other history: it must detect that, and load a snapshot."""
     until("the replica is there", lambda: is_up(new))
     new("REPLICAOF", "NO", "ONE")
@@ -89,7 +89,7 @@ def check(first, second, scratch, rounds):
         for number in range(rounds):
             acked += hand_over(servers[number % 2], servers[(number + 1) % 2], number)
         if rounds % 2 == 0:
-            step_down(servers[0], servers[1])
+            demote(servers[0], servers[1])
         return f"{acked} acknowledged writes"
     finally:
         for server in servers:

@@ -6,7 +6,7 @@
 
 use crate::answers::plain;
 use crate::backend::Backend;
-use crate::command_desk::CommandDesk;
+use crate::command_permits::CommandPermits;
 use crate::connection_limit::Place;
 use crate::routes::{Arrival, answer, is_probe};
 use hyper::body::Incoming;
@@ -34,7 +34,7 @@ const HEAD_TIME: Duration = Duration::from_secs(1);
 /// State that all connections share.
 pub(crate) struct Site {
     pub backend: Arc<dyn Backend>,
-    pub desk: CommandDesk,
+    pub handle: CommandPermits,
 }
 
 /// Answers the request of a connection. Errors of the connection are its peer's affair.

@@ -1,7 +1,7 @@
 //! The thread of the admin plane: listens, and enforces its limits.
 
 use crate::backend::Backend;
-use crate::command_desk::CommandDesk;
+use crate::command_permits::CommandPermits;
 pub use crate::connection_limit::CONNECTIONS_MAX;
 use crate::connection_limit::Places;
 use crate::exporter::{self, Export};
@@ -66,7 +66,7 @@ fn run(
     stopped: oneshot::Receiver<()>,
 ) {
     let places = Arc::<Places>::default();
-    let site = Arc::new(Site { backend: Arc::clone(backend), desk: CommandDesk::new() });
+    let site = Arc::new(Site { backend: Arc::clone(backend), handle: CommandPermits::new() });
     for listener in listeners {
         runtime.spawn(listen(listener, Arc::clone(&site), Arc::clone(&places)));
     }

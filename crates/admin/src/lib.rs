@@ -16,7 +16,7 @@
 
 mod answers;
 pub mod backend;
-mod command_desk;
+mod command_permits;
 mod command_request;
 mod command_session;
 mod connection_limit;
@@ -34,4 +34,4 @@ pub mod prometheus;
 mod routes;
 
 pub use backend::{Access, Backend, Caller, Credentials};
-pub use command_desk::REQUESTS_MAX;
+pub use command_permits::REQUESTS_MAX;

@@ -12,7 +12,7 @@
 
 use crate::answers::{Answer, JSON, failed, page, plain, said, with};
 use crate::backend::{Access, Backend, Caller};
-use crate::command_desk::Failure;
+use crate::command_permits::Failure;
 use crate::http_connection::Site;
 use crate::negotiation::{self, Format};
 use crate::origin_check::{is_own_host, is_same_origin};
@@ -116,7 +116,7 @@ pub(crate) async fn answer<B: Body<Error: Into<Failure>>>(
     match route {
         Route::Metrics => metrics(&head.headers, backend),
         Route::Live => said(StatusCode::OK, JSON, format!("{}\n", backend.live(user.as_deref()).json())),
-        Route::Command => site.desk.answer(body, &caller, user.as_deref(), backend).await,
+        Route::Command => site.handle.answer(body, &caller, user.as_deref(), backend).await,
         Route::Login => with(plain(StatusCode::SEE_OTHER, "the page is at /\n"), LOCATION, "/"),
         _ => page(),
     }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::answers::TEXT;
     use crate::backend::Credentials;
-    use crate::command_desk::{BODY_MAX, CommandDesk};
+    use crate::command_permits::{BODY_MAX, CommandPermits};
     use crate::family::{Family, Kind};
     use crate::live::Live;
     use bytes::Bytes;
@@ -295,7 +295,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let backend = Known(reasons.iter().map(|reason| (*reason).to_owned()).collect());
-        let site = Site { backend: Arc::new(backend), desk: CommandDesk::new() };
+        let site = Site { backend: Arc::new(backend), handle: CommandPermits::new() };
         let address = SocketAddr::from((ip, 1));
         let arrival = Arrival { address, local_address: address, certificate: None, is_encrypted: false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();

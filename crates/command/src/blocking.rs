@@ -23,12 +23,12 @@
 //! The change log must not get a command that waits: on success a handler names its other form with
 //! [`log_as`](engine::keyspace::edit::Edit::log_as).
 
+use crate::core::acl_check::{self, Call};
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, WRITE};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
-use crate::core::rights::{self, Call};
 use crate::core::session::{Identity, Session};
 use crate::core::{busy_script, cluster_routing, tracked_reads};
 use engine::clients::registry::ClientInfo;
@@ -36,10 +36,10 @@ use engine::clients::tracking::Tracker;
 use engine::clients::waiters::{AwaitedKey, Ticket, WaitRequest, WaitingClient};
 use engine::data::value_type::ValueType;
 use engine::host::threads::Server;
+use engine::keyspace::caller::{Caller, ExecContext};
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::{Asker, Origin};
-use engine::serving::{Attempt, Candidate, Retry};
 use engine::time::{SteadyMs, UnixUs};
+use engine::unblock_clients::{BlockedCommand, Candidate, RetryOutcome};
 use engine::{Engine, Error};
 use resp::long_double::LongDouble;
 use resp::{Protocol, Reply};
@@ -174,7 +174,7 @@ impl Context<'_> {
         match self.blocking {
             Blocking::Refused => return wait.refused.write(self.reply),
             Blocking::Waiting => {
-                self.flow = Flow::WaitOn;
+                self.flow = Flow::StillBlocked;
                 return;
             }
             Blocking::Allowed => {}
@@ -194,7 +194,7 @@ impl Context<'_> {
             args: Mutex::new(args.iter().collect()),
             key_args: self.key_args.iter().copied().collect(),
             db: self.session.db,
-            asker: self.keys.origin().asker,
+            caller: self.keys.origin().caller,
             no_touch: self.session.no_touch,
             tracker: self.session.tracker.clone(),
             identity: self.session.identity.clone(),
@@ -249,7 +249,7 @@ impl Permit {
 /// Checks whether the client's user may run this command now, after it did so before.
 fn permitted(engine: &Engine, session: &mut Session, args: &Args<'_>, db: u32, now: Now) -> Result<(), Error> {
     let call = Call::of(lookup(args).ok_or(Error::NoAuth)?, args, db);
-    rights::check(engine, session, &call, rights::TOPLEVEL, now).map_err(|(_, error)| error)?;
+    acl_check::check(engine, session, &call, acl_check::TOPLEVEL, now).map_err(|(_, error)| error)?;
     call.check_memory(session)
 }
 
@@ -346,7 +346,7 @@ struct BlockedClient {
     argument_bytes: usize,
     key_args: KeyArgs,
     db: u32,
-    asker: Asker,
+    caller: Caller,
     no_touch: bool,
     tracker: Option<Arc<Tracker>>,
     identity: Identity,
@@ -414,14 +414,14 @@ impl WaitRequest for BlockedClient {
     }
 }
 
-impl Retry for BlockedClient {
-    fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> Attempt {
+impl BlockedCommand for BlockedClient {
+    fn attempt(&self, engine: &Engine, candidate: Candidate<'_>, server: Server) -> RetryOutcome {
         let now = Now { unix_us: server.now_us };
         let mut session = Session::in_the_name_of(&self.client, self.identity.clone());
         (session.worker, session.db) = (server.worker, self.db);
         let mut reply = Reply::new(Vec::new(), self.protocol);
-        let Some((claim, held)) = candidate.take(engine) else { return Attempt::default() };
-        let origin = Origin { asker: self.asker, now: now.unix_ms() };
+        let Some((claim, held)) = candidate.take(engine) else { return RetryOutcome::default() };
+        let origin = ExecContext { caller: self.caller, now: now.unix_ms() };
         let mut keys = Keys::new(engine, held, self.db, origin);
         keys.set_no_touch(self.no_touch);
         let mut args = self.args.lock().unwrap_or_else(PoisonError::into_inner);
@@ -447,7 +447,7 @@ impl Retry for BlockedClient {
         }
         cx.complete();
         tracked_reads::remember(&mut cx, &args, &self.key_args);
-        let served = !matches!(cx.flow, Flow::WaitOn);
+        let served = !matches!(cx.flow, Flow::StillBlocked);
         cx.keys.record(self.db, || args.text());
         self.note_logged(cx.keys.take_own_records().changed_to);
         if served {
@@ -457,7 +457,7 @@ impl Retry for BlockedClient {
         }
         cx.keys.unlock();
         let effects = std::mem::take(&mut cx.keys.effects);
-        let reply = (served && !matches!(cx.flow, Flow::RepliesLater)).then(|| cx.reply.take());
-        Attempt { reply, effects }
+        let reply = (served && !matches!(cx.flow, Flow::ReplyDeferred)).then(|| cx.reply.take());
+        RetryOutcome { reply, effects }
     }
 }

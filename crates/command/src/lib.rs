@@ -9,6 +9,6 @@ pub mod batch;
 pub mod blocking;
 pub mod core;
 
-pub use crate::core::args::{Args, OwnWords};
-pub use crate::core::context::{Context, Flow, Now, Piecewise, Work};
+pub use crate::core::args::{Args, RetainedArgs};
+pub use crate::core::context::{Context, Flow, Now, Resumable, Work};
 pub use crate::core::session::{LendingMode, Session};

@@ -134,5 +134,5 @@ pub fn is_built_in(name: &[u8]) -> bool {
     all().any(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-pub use command::{Args, Context, Flow, LendingMode, Now, OwnWords, Piecewise, Session, Work};
+pub use command::{Args, Context, Flow, LendingMode, Now, Resumable, RetainedArgs, Session, Work};
 pub use command::{batch, blocking, core};

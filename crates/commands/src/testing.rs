@@ -6,9 +6,9 @@ use crate::core::context::{Flow, Now, Work};
 use crate::core::dispatch;
 use crate::core::session::Session;
 use engine::clients::waiters::{Delivery, Ticket};
-use engine::config::{ApplyHooks, Caller, Config, Directive};
+use engine::config::{ApplyHooks, Config, ConfigCaller, Directive};
 use engine::data::event_class::EventClass;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::propagation::effects::{EffectSink, Event, Garbage, Record};
 use engine::testing::MemoryLog;
 use engine::time::{UnixMs, UnixUs};
@@ -57,7 +57,7 @@ impl ApplyHooks for NoHooks {
 
 /// Sets a directive without a command.
 pub fn configure(engine: &Engine, name: &str, value: &str) {
-    let caller = Caller { local: true, loading: false };
+    let caller = ConfigCaller { local: true, loading: false };
     engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).expect("a legal value");
 }
 
@@ -158,13 +158,13 @@ impl Client {
 
     /// Runs commands of a log, each in its database.
     pub fn apply(&mut self, records: Vec<(u32, Record)>) -> &mut Client {
-        let asker = std::mem::replace(&mut self.session.asker, Asker::Replay);
+        let caller = std::mem::replace(&mut self.session.caller, Caller::Replay);
         for (db, record) in records {
             self.session.db = db;
             let mut args: Args<'_> = record.iter().map(Vec::as_slice).collect();
             dispatch::replay(&self.engine, &mut self.session, &mut args, self.now, &mut Reply::default());
         }
-        self.session.asker = asker;
+        self.session.caller = caller;
         self.select(0)
     }
 

@@ -22,7 +22,7 @@ use commands::persistence::load;
 use commands::{Args, Now, Session};
 use disk::{Disk, Faults};
 use engine::clients::waiters::{Delivery, Ticket};
-use engine::config::{ApplyHooks, Caller, Config, Directive};
+use engine::config::{ApplyHooks, Config, ConfigCaller, Directive};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::{Server, Task, Threads, WorkerTask};
@@ -181,7 +181,7 @@ impl Machine {
         host.engine.set(Arc::downgrade(&engine)).unwrap();
         Aof::install(&engine, Arc::new(disk.clone()), b"logs", b"log.aof");
         let saves = if mode == Mode::Snapshots { "3600 1" } else { "" };
-        let caller = Caller { local: true, loading: false };
+        let caller = ConfigCaller { local: true, loading: false };
         engine.config().set(&[(b"save", saves.as_bytes())], caller, &NoHooks).unwrap();
         engine.persistence_status().set_loading(true);
         match mode {

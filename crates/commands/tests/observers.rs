@@ -16,19 +16,19 @@ mod grammar;
 mod shadow;
 
 use cluster::slot_set::SlotSet;
-use commands::cluster::node_duties::remove_keys;
+use commands::cluster::node_tasks::remove_keys;
 use commands::core::dispatch;
 use commands::replication::applier::Applier;
 use commands::replication::load_beside::load_beside;
 use commands::replication::snapshot_load::load_snapshot;
 use commands::{Args, Flow, Now, Session};
 use engine::clients::registry::ClientInfo;
-use engine::config::{ApplyHooks, Caller, Config, Directive};
+use engine::config::{ApplyHooks, Config, ConfigCaller, Directive};
 use engine::data::slot::SLOTS;
 use engine::host::clock::Clock;
 use engine::host::memory::Memory;
 use engine::host::threads::Server;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::propagation::log_batch::put_command;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::time::{UnixMs, UnixUs};
@@ -109,7 +109,7 @@ impl Machine {
     }
 
     fn configure(&self, name: &str, value: &str) {
-        let caller = Caller { local: true, loading: false };
+        let caller = ConfigCaller { local: true, loading: false };
         self.engine.config().set(&[(name.as_bytes(), value.as_bytes())], caller, &NoHooks).unwrap();
     }
 
@@ -154,12 +154,12 @@ impl Machine {
     }
 
     /// Applies a command of another server's stream.
-    fn apply_one(&mut self, asker: Asker, random: &mut Rng) {
+    fn apply_one(&mut self, caller: Caller, random: &mut Rng) {
         let Some(words) = self.command(random) else { return };
         let mut text = Vec::new();
         put_command(&mut text, words.iter().map(Vec::as_slice));
         let info = Arc::new(ClientInfo::new(9, "", "", -1, 0, UnixMs(BEGIN)));
-        let mut applier = Applier::of(info, asker, 0, random.u32(..2));
+        let mut applier = Applier::of(info, caller, 0, random.u32(..2));
         applier.apply(&self.engine, &text, self.now()).expect("a command");
     }
 
@@ -239,7 +239,7 @@ impl Machine {
     fn migrate(&mut self, random: &mut Rng) {
         let first = random.u16(..SLOTS as u16 / 2);
         let slots = SlotSet::of([first..=first + SLOTS as u16 / 2 - 1]);
-        let (hidden, now) = (self.engine.hidden_slots(), self.now());
+        let (hidden, now) = (self.engine.importing_slots(), self.now());
         if random.bool() {
             self.history.push(format!("slots from {first} go"));
             hidden.hide_leaving(&slots);
@@ -249,8 +249,8 @@ impl Machine {
         }
         self.history.push(format!("slots from {first} arrive"));
         hidden.hide([b'm'; 40], slots);
-        (0..random.usize(1..5)).for_each(|_| self.apply_one(Asker::Migration, random));
-        self.engine.hidden_slots().show(&[b'm'; 40]);
+        (0..random.usize(1..5)).for_each(|_| self.apply_one(Caller::Migration, random));
+        self.engine.importing_slots().show(&[b'm'; 40]);
     }
 
     fn step(&mut self, random: &mut Rng) {
@@ -273,7 +273,7 @@ impl Machine {
                 self.session.db ^= 1;
                 self.history.push(format!("select {}", self.session.db));
             }
-            16 | 17 => self.apply_one(Asker::Primary, random),
+            16 | 17 => self.apply_one(Caller::Primary, random),
             _ => self.run_one(random),
         }
     }

@@ -23,7 +23,7 @@ use commands::core::dispatch;
 use commands::persistence::aof::load_and_begin;
 use commands::{Args, Flow, Now, Session};
 use disk::Disk;
-use engine::config::{ApplyHooks, Caller, Config, Directive};
+use engine::config::{ApplyHooks, Config, ConfigCaller, Directive};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, NewFile};
 use engine::host::threads::{Server, Task, Threads};
@@ -114,7 +114,7 @@ impl Machine {
         let engine = Arc::new(Engine::new(&OPTIONS, Arc::clone(&host) as Arc<dyn Host>));
         host.engine.set(Arc::downgrade(&engine)).unwrap();
         Aof::install(&engine, Arc::new(disk.clone()), b"logs", b"log.aof");
-        let caller = Caller { local: true, loading: false };
+        let caller = ConfigCaller { local: true, loading: false };
         engine.config().set(&[(b"save", b"")], caller, &NoHooks).unwrap();
         engine.persistence_status().set_loading(true);
         load_and_begin(&engine).unwrap();

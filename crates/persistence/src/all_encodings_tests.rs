@@ -5,7 +5,7 @@
 use crate::decode::{self, Decoded};
 use crate::format::Family;
 use crate::load::{self, LoadedKey, Sink};
-use crate::source::{Fault, Source};
+use crate::rdb_reader::{Fault, Source};
 use engine::config::Config;
 use engine::data::value::{Object, Value, ValueExt};
 use engine::keyspace::encoding_limits::EncodingLimits;

@@ -11,10 +11,10 @@
 use crate::check_stats::FileStats;
 use crate::format::{Family, is_known, kind};
 use crate::load::{self, Doing, LoadOptions, LoadedKey, Sink};
-use crate::source::{Fault, Reason, Source};
+use crate::rdb_reader::{Fault, Reason, Source};
 use engine::config::Config;
+use engine::keyspace::caller::is_due;
 use engine::keyspace::encoding_limits::EncodingLimits;
-use engine::keyspace::origin::is_due;
 use engine::time::UnixMs;
 use std::fmt::{Display, Write as _};
 use std::io::Read;

@@ -60,7 +60,7 @@ pub fn is_large(value: &Value<'_>) -> bool {
 }
 
 /// The progress of writing a large value.
-pub struct Pieces {
+pub struct ChunkedWriter {
     how: How,
     state: State,
     /// Bytes of a string, elements of a sorted set, nodes of a list, or a place in a table.
@@ -94,11 +94,11 @@ enum State {
     Done,
 }
 
-impl Pieces {
+impl ChunkedWriter {
     /// Appends the head before the elements.
-    pub fn begin(out: &mut Vec<u8>, value: &Value<'_>, style: Style) -> Pieces {
+    pub fn begin(out: &mut Vec<u8>, value: &Value<'_>, style: Style) -> ChunkedWriter {
         let how = How { style, first: 0, timed: false };
-        let mut pieces = Pieces { how, state: State::InPlace, at: 0, last_node: None };
+        let mut pieces = ChunkedWriter { how, state: State::InPlace, at: 0, last_node: None };
         let Value::Payload(object) = value else { return pieces };
         match object {
             Object::String(bytes) if style.compress && bytes.len() <= COMPRESSED_MAX => {
@@ -226,13 +226,13 @@ impl Pieces {
     }
 }
 
-impl Pieces {
+impl ChunkedWriter {
     fn rest(&self, object: &mut Object) -> Option<Box<dyn RestOfValue>> {
         if let Object::Other(value) = object { value.begin_sweep(Place(self.at)) } else { None }
     }
 }
 
-impl ValueCursor for Pieces {
+impl ValueCursor for ChunkedWriter {
     fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
         match &mut self.state {
             State::InPlace | State::Collected(_) => self.piece(out, object, max),
@@ -423,7 +423,7 @@ mod tests {
             let mut object = Object::String(was.clone());
             let style = Style { compress: false, family: Family::Valkey };
             let (mut out, mut head) = (Vec::new(), Vec::new());
-            let mut pieces = Pieces::begin(&mut out, &Value::Payload(&object), style);
+            let mut pieces = ChunkedWriter::begin(&mut out, &Value::Payload(&object), style);
             put_length(&mut head, len as u64);
             let mut done = false;
             for (how, at, count) in steps {

@@ -5,7 +5,7 @@
 //! could have made: no element twice, no text where a number must be, no collection without elements.
 
 use crate::format::{Family, kind, node};
-use crate::source::{Fault, Reason, Result, Source};
+use crate::rdb_reader::{Fault, Reason, Result, Source};
 use crate::ziplist::{from_ziplist, from_zipmap};
 use engine::data::value::{KeyEntry, NewString, Object, Value, ValueExt};
 use engine::data::value_type::{self, ValueType};

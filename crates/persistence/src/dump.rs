@@ -6,11 +6,11 @@
 //!
 //! FUNCTION DUMP and RESTORE do the same with libraries of functions: the byte 245 and a text as a string, for each.
 
-use crate::chunked_values::{self, Pieces};
+use crate::chunked_values::{self, ChunkedWriter};
 use crate::decode::{self, Decoded};
 use crate::encode::{Style, put_kind, put_members, put_string, put_value};
 use crate::format::{Family, VERSION_COMMON, VERSION_OLDER, VERSION_REDIS_MAX, is_known, kind, opcode};
-use crate::source::{Result, Source};
+use crate::rdb_reader::{Result, Source};
 use crate::stream;
 use engine::data::value::{Object, Value};
 use engine::keyspace::encoding_limits::EncodingLimits;
@@ -61,19 +61,19 @@ pub fn dump_widely(value: &Value<'_>, style: &Style) -> Vec<u8> {
 }
 
 /// A large value that is [dumped widely](dump_widely) a piece at a time, while it stays as it is.
-pub struct Gradual {
-    pieces: Box<Pieces>,
+pub struct ChunkedDump {
+    pieces: Box<ChunkedWriter>,
     bytes: Vec<u8>,
     version: u16,
 }
 
-impl Gradual {
+impl ChunkedDump {
     /// Begins a dump; None for a value to be dumped at once: a small one, and one that may lose elements by itself.
-    pub fn begin(value: &Value<'_>, style: &Style) -> Option<Gradual> {
-        if chunked_values::is_large(value) { Gradual::of(value, style) } else { None }
+    pub fn begin(value: &Value<'_>, style: &Style) -> Option<ChunkedDump> {
+        if chunked_values::is_large(value) { ChunkedDump::of(value, style) } else { None }
     }
 
-    pub(crate) fn of(value: &Value<'_>, style: &Style) -> Option<Gradual> {
+    pub(crate) fn of(value: &Value<'_>, style: &Style) -> Option<ChunkedDump> {
         let Value::Payload(object) = value else { return None };
         let (fits, version) = match object {
             Object::String(_) => (true, VERSION_OLDER),
@@ -89,8 +89,8 @@ impl Gradual {
         fits.then(|| {
             let mut bytes = Vec::new();
             put_kind(&mut bytes, value, style);
-            let pieces = Box::new(Pieces::begin(&mut bytes, value, *style));
-            Gradual { pieces, bytes, version }
+            let pieces = Box::new(ChunkedWriter::begin(&mut bytes, value, *style));
+            ChunkedDump { pieces, bytes, version }
         })
     }
 
@@ -107,7 +107,7 @@ impl Gradual {
 
     /// Returns the whole, after the last step.
     pub fn finish(self) -> Vec<u8> {
-        let Gradual { pieces, mut bytes, version } = self;
+        let ChunkedDump { pieces, mut bytes, version } = self;
         pieces.finish(&mut bytes);
         finish(bytes, version)
     }

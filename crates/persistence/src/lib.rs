@@ -33,8 +33,8 @@ mod ziplist;
 
 pub use decode::Decoded;
 pub use encode::Style;
-pub use rdb::source::{Fault, Reason, Source};
-pub use rdb::{format, source};
+pub use rdb::rdb_reader::{Fault, Reason, Source};
+pub use rdb::{format, rdb_reader};
 
 #[cfg(test)]
 mod all_encodings_tests;

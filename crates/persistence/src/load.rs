@@ -4,7 +4,7 @@
 
 use crate::decode::{self, Decoded};
 use crate::format::{Family, is_known, opcode};
-use crate::source::{Reason, Result, Source};
+use crate::rdb_reader::{Reason, Result, Source};
 use cluster::SLOTS;
 use cluster::slot_set::SlotSet;
 use engine::data::value::Object;

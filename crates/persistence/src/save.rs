@@ -4,7 +4,7 @@
 //! written yet writes it down before. The writer takes each shard's lock for a few buckets at a time, or for a
 //! [piece](crate::chunked_values) of a large value.
 
-use crate::chunked_values::{self, Pieces};
+use crate::chunked_values::{self, ChunkedWriter};
 use crate::encode::{Style, put_kind, put_length, put_string, put_value};
 use crate::format::{VERSION_VALKEY, opcode};
 use crate::snapshot_writer::{self, SnapshotBlocks};
@@ -233,7 +233,7 @@ impl Encoder for Keys {
 
     fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
         put_head(out, entry, &self.style, self.marks);
-        Box::new(Pieces::begin(out, &entry.value(), self.style))
+        Box::new(ChunkedWriter::begin(out, &entry.value(), self.style))
     }
 }
 

@@ -4,17 +4,17 @@
 use crate::decode::Decoded;
 use crate::format::Family;
 use crate::load::{self, LoadedKey, Sink};
+use crate::rdb_reader::Source;
 use crate::save;
-use crate::source::Source;
 use crate::tests::{large_values, options, put, read, style, test_limits, told};
 use engine::data::value::{KeyEntry, NewString, Object};
 use engine::host::clock::Clock;
 use engine::host::files::{Files, Scratch};
 use engine::host::threads::Threads;
+use engine::keyspace::caller::ExecContext;
 use engine::keyspace::edit::{self, Edit};
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::Origin;
 use engine::time::{Nanos, SteadyMs, UnixMs};
 use engine::{Engine, NullHost, Options};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ impl<F: FnMut(usize)> Write for OnPiece<F> {
 
 fn with_keys<R>(engine: &Engine, names: &[&[u8]], now: UnixMs, work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes = names.iter().map(|name| engine.hasher().hash(name));
-    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes), 0, Origin::client(now));
+    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes), 0, ExecContext::client(now));
     let result = work(&mut keys);
     keys.unlock();
     result

@@ -4,7 +4,7 @@
 //! As with a file, they are of one moment, while others continue to change them. A string needs no type, version and
 //! checksum, which cost both ends more work than its bytes.
 
-use crate::dump::{Gradual, dump};
+use crate::dump::{ChunkedDump, dump};
 use crate::encode::Style;
 use crate::snapshot_writer::{self, SnapshotBlocks};
 use cluster::slot_set::SlotSet;
@@ -66,11 +66,12 @@ impl Encoder for Commands {
     }
 
     fn is_large(&self, entry: &KeyEntry) -> bool {
-        Gradual::begin(&entry.value(), &self.style).is_some()
+        ChunkedDump::begin(&entry.value(), &self.style).is_some()
     }
 
     fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
-        let (dump, key, expiry) = (Gradual::begin(&entry.value(), &self.style), entry.key().to_vec(), entry.expiry());
+        let (dump, key, expiry) =
+            (ChunkedDump::begin(&entry.value(), &self.style), entry.key().to_vec(), entry.expiry());
         match dump {
             Some(dump) => Box::new(LargeValue { dump, key, expiry, is_whole: false }),
             None => {
@@ -117,7 +118,7 @@ fn put_restore(out: &mut Vec<u8>, key: &[u8], expiry: Option<u64>, payload: &[u8
 /// A large value, which is dumped a piece at a time: RESTORE takes it as a whole. A value that is about to change is
 /// dumped to its end before.
 struct LargeValue {
-    dump: Gradual,
+    dump: ChunkedDump,
     key: Vec<u8>,
     expiry: Option<u64>,
     is_whole: bool,
@@ -213,7 +214,7 @@ mod tests {
         put(&engine, 0, entry("{a}2", NewValue::Int(-7), Some(1_700_000_000_123)));
         put(&engine, 3, entry("{a}3", NewValue::Payload(Object::String(vec![b'v'; 100])), None));
         let list = crate::decode::value(
-            &mut crate::source::Source::new(&mut &b"\x01\x01x"[..], false),
+            &mut crate::rdb_reader::Source::new(&mut &b"\x01\x01x"[..], false),
             1,
             crate::format::Family::Valkey,
             engine.encoding_limits(),

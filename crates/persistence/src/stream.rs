@@ -32,7 +32,7 @@
 
 use crate::encode::{Style, put_length, put_string};
 use crate::format::kind;
-use crate::source::{Result, Source};
+use crate::rdb_reader::{Result, Source};
 use std::collections::BTreeSet;
 use structures::listpack::{Item, Listpack};
 use structures::stream::{

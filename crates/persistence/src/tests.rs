@@ -1,17 +1,17 @@
 //! Written data is read again: values of every type in random contents, files, and inputs with random damage.
 
 use crate::decode::Decoded;
-use crate::dump::{Gradual, dump, dump_widely, fuzz, restore, verify};
+use crate::dump::{ChunkedDump, dump, dump_widely, fuzz, restore, verify};
 use crate::encode::Style;
 use crate::format::{Family, VERSION_OLDER, kind};
 use crate::load::{self, LoadedKey, Sink};
+use crate::rdb_reader::Source;
 use crate::save::{self, Marks};
-use crate::source::Source;
 use cluster::slot_set::SlotSet;
 use engine::config::Config;
 use engine::data::value::{KeyEntry, Object, Value, ValueExt};
+use engine::keyspace::caller::ExecContext;
 use engine::keyspace::encoding_limits::EncodingLimits;
-use engine::keyspace::origin::Origin;
 use engine::snapshot::open_snapshots::Purpose;
 use engine::time::{SteadyMs, UnixMs};
 use engine::{Engine, NullHost, Options};
@@ -196,7 +196,7 @@ proptest! {
     #[test]
     fn a_dump_in_pieces_restores_the_value(value in value(), max in 1..3000usize) {
         let entry = value.into_entry(b"key", None, 7);
-        if let Some(mut gradual) = Gradual::of(&entry.value(), &style(Family::Valkey)) {
+        if let Some(mut gradual) = ChunkedDump::of(&entry.value(), &style(Family::Valkey)) {
             while !gradual.step(&entry.value(), max) {}
             let bytes = gradual.finish();
             let payload = verify(&bytes, false, false).expect("a footer that is right");
@@ -277,7 +277,8 @@ pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
     use engine::keyspace::keys::Keys;
     let name = entry.key().to_vec();
     let hash = engine.hasher().hash(&name);
-    let mut keys = Keys::new(engine, HeldLocks::keys(engine, std::iter::once(hash)), db, Origin::client(UnixMs(1)));
+    let mut keys =
+        Keys::new(engine, HeldLocks::keys(engine, std::iter::once(hash)), db, ExecContext::client(UnixMs(1)));
     let key = keys.key(&name);
     let mut edit = keys.edit(key);
     edit.put(entry);
@@ -285,7 +286,7 @@ pub(crate) fn put(engine: &Engine, db: u32, entry: KeyEntry) {
     keys.unlock();
 }
 
-pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::source::Fault> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Collected, crate::rdb_reader::Fault> {
     let mut input = bytes;
     let mut source = Source::new(&mut input, true);
     let mut all = Collected::default();

@@ -8,5 +8,5 @@
 pub mod checksum;
 pub mod format;
 pub mod module_value;
-pub mod source;
+pub mod rdb_reader;
 pub mod write;

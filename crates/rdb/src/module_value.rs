@@ -7,7 +7,7 @@
 //! A server that does not know the module can skip such a value.
 
 use crate::format::module;
-use crate::source::{Result, Source};
+use crate::rdb_reader::{Result, Source};
 use crate::write::{put_length, put_string};
 
 /// Bits of a version, below the name.
@@ -135,7 +135,7 @@ impl<'s, 'r> ModuleReader<'s, 'r> {
     /// Refuses the value.
     ///
     /// # Errors
-    /// Always: [`Reason::Corrupt`](crate::source::Reason::Corrupt).
+    /// Always: [`Reason::Corrupt`](crate::rdb_reader::Reason::Corrupt).
     pub fn corrupt<T>(&self, what: &'static str) -> Result<T> {
         self.source.corrupt(what)
     }

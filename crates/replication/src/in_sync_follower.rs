@@ -1,7 +1,7 @@
 //! A replica of a primary that acknowledges writes: its acknowledgements, and whether it is there.
 
-use crate::acknowledging::AckSettings;
-use crate::follower::Acks;
+use crate::quorum_ack::AckSettings;
+use crate::replica_handshake::Acks;
 
 /// A replica that introduced itself.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,9 +9,9 @@
 //! process with that data, which answers for the name. A process that ended otherwise is gone, and its successor
 //! announces that: no set has to wait for the name any more.
 
-use crate::arrived::Position;
-use crate::ids::{History, ReplicationId};
 use crate::in_sync_set::{InSyncSet, MemberId, Term};
+use crate::link_event::Position;
+use crate::replid::{History, ReplicationId};
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@
 //! server that has the stream up to an offset knows the last set before that offset, and a server that knows a set has
 //! every write that was acknowledged before the set.
 
-use crate::ids::ReplicationId;
 use crate::in_sync_member::CAPABILITY;
+use crate::replid::ReplicationId;
 use std::fmt;
 
 /// A server for as long as it remembers: a server that has lost its data continues by another name.

@@ -23,18 +23,18 @@
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 pub mod ack_schedule;
-pub mod acknowledging;
-pub mod arrived;
 pub mod backlog;
 pub mod failover_state;
-pub mod follower;
-pub mod ids;
 mod in_sync_follower;
 pub mod in_sync_member;
 pub mod in_sync_set;
+pub mod link_event;
 pub mod link_settings;
 pub mod member_record;
 pub mod primary_link;
+pub mod quorum_ack;
+pub mod replica_handshake;
+pub mod replid;
 pub mod snapshot_frame;
 pub mod stream;
-pub mod units;
+pub mod stream_parser;

@@ -12,9 +12,9 @@
 //! A directory that was copied while its process ran, or is older than the last start, is at no such place. Other
 //! servers recognise a directory that was copied after a SHUTDOWN: they know a later set, or that the process is gone.
 
-use crate::arrived::Position;
 use crate::in_sync_member::Membership;
 use crate::in_sync_set::{InSyncSet, MemberId, Term};
+use crate::link_event::Position;
 use std::fmt::Write;
 
 /// See the module's documentation.

@@ -23,12 +23,12 @@
 //! [`PrimaryLink::tick`] now and then.
 
 use crate::ack_schedule::{AckSchedule, PERIOD, ack_command};
-use crate::arrived::{Arrived, LinkError, Position, SnapshotEnd};
-use crate::ids::{ID_LEN, ReplicationId};
 use crate::in_sync_set::Term;
+use crate::link_event::{Arrived, LinkError, Position, SnapshotEnd};
 pub use crate::link_settings::LinkSettings;
+use crate::replid::{ID_LEN, ReplicationId};
 use crate::snapshot_frame::{Frame, FramePart};
-use crate::units::Units;
+use crate::stream_parser::Units;
 
 /// Greatest length of a primary's line.
 const LINE_MAX: usize = 1024;

@@ -1,6 +1,6 @@
 //! End of a snapshot that arrives over a link: after a number of bytes, or at a mark that was announced before.
 
-use crate::ids::ID_LEN;
+use crate::replid::ID_LEN;
 
 /// Part of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

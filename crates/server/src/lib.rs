@@ -27,7 +27,7 @@ use commands::InstalledType;
 use commands::version::{self, CINNABAR, Commit, build_id};
 use engine::config::{Directive, Invocation, LoadError, LoadedConfig, load, parse_command_line};
 use process::daemon::Daemon;
-use sentinel::desk::SentinelDesk;
+use sentinel::sentinel_console::SentinelConsole;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
@@ -120,7 +120,7 @@ fn run(
     loaded: LoadedConfig,
     config_file: Vec<u8>,
     executable: String,
-    sentinel: Option<Arc<SentinelDesk>>,
+    sentinel: Option<Arc<SentinelConsole>>,
 ) -> Result<(), String> {
     process::unsupported::refuse(&loaded, sentinel.is_some())?;
     let LoadedConfig { config, renames, users, .. } = loaded;

@@ -11,7 +11,7 @@ use crate::host::sentinel_follower::SentinelFollower;
 use crate::listener::acceptor::Acceptor;
 use crate::listener::sockets;
 use crate::listener::tls_state::TlsState;
-use crate::sentinel::desk::SentinelDesk;
+use crate::sentinel::sentinel_console::SentinelConsole;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::notifier::Notifier;
 use crate::workers::shared::Shared;
@@ -25,7 +25,7 @@ use std::thread::JoinHandle;
 
 /// The running Sentinel.
 pub struct SentinelWithin {
-    desk: Arc<SentinelDesk>,
+    handle: Arc<SentinelConsole>,
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     workers: Arc<WorkerThreads>,
@@ -35,12 +35,12 @@ pub struct SentinelWithin {
 impl SentinelWithin {
     /// Starts it beside the server with this engine and this host. An error is a line for the log.
     pub fn start(
-        desk: &Arc<SentinelDesk>,
+        handle: &Arc<SentinelConsole>,
         server: &Arc<Engine>,
         server_host: &EngineHost,
     ) -> Result<SentinelWithin, String> {
         // Commands, users and threads that come from here are the Sentinel's.
-        mode::run_as(true, || start(desk, server, server_host))
+        mode::run_as(true, || start(handle, server, server_host))
     }
 
     /// Ends it with the server.
@@ -48,14 +48,18 @@ impl SentinelWithin {
         self.shared.stopping.store(true, Relaxed);
         self.acceptor.close();
         self.shared.post_all(|| WorkerMessage::Stop);
-        self.desk.wake();
+        self.handle.wake();
         self.workers.join();
         // A thread that panicked has ended the process.
         let _ = self.thread.join();
     }
 }
 
-fn start(desk: &Arc<SentinelDesk>, server: &Arc<Engine>, server_host: &EngineHost) -> Result<SentinelWithin, String> {
+fn start(
+    handle: &Arc<SentinelConsole>,
+    server: &Arc<Engine>,
+    server_host: &EngineHost,
+) -> Result<SentinelWithin, String> {
     let failed = |error: io::Error| format!("Can't start the Sentinel: {error}");
     let config = server.config().snapshot().of_sentinel_within();
     commands::install(&[]);
@@ -76,8 +80,8 @@ fn start(desk: &Arc<SentinelDesk>, server: &Arc<Engine>, server_host: &EngineHos
     let workers = start_workers(&shared, &acceptor, polls).map_err(failed)?;
     host.set_server(&shared, &acceptor);
     server_host.set_sentinel_within(SentinelFollower::new(&shared.engine, &acceptor), server);
-    desk.set_server(server);
-    let thread = desk.start(&shared, &acceptor).map_err(failed)?;
+    handle.set_server(server);
+    let thread = handle.start(&shared, &acceptor).map_err(failed)?;
     acceptor.open(listeners).map_err(failed)?;
-    Ok(SentinelWithin { desk: Arc::clone(desk), shared, acceptor, workers, thread })
+    Ok(SentinelWithin { handle: Arc::clone(handle), shared, acceptor, workers, thread })
 }

@@ -3,7 +3,7 @@
 use crate::admin::plane;
 use crate::aof::disk::Disk;
 use crate::aof::writer;
-use crate::cluster::node_desk::NodeDesk;
+use crate::cluster::node_handle::NodeHandle;
 use crate::event_loop::worker_threads::start_workers;
 use crate::host::engine_host::EngineHost;
 use crate::host::lazy_free::LazyFree;
@@ -17,7 +17,7 @@ use crate::process::crash;
 use crate::process::daemon::Daemon;
 use crate::process::signals::SignalLoop;
 use crate::replication::{link_thread, member_file, primary_thread};
-use crate::sentinel::desk::SentinelDesk;
+use crate::sentinel::sentinel_console::SentinelConsole;
 use crate::sentinel_within::SentinelWithin;
 use crate::system::affinity;
 use crate::system::allocator;
@@ -38,7 +38,7 @@ use engine::propagation::log_reader::Overflow;
 use engine::{Engine, Options};
 use mio::Poll;
 use persistence::aof::Aof;
-use replication::arrived::Position;
+use replication::link_event::Position;
 use replication::member_record::{Loaded, LoggedPlace};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -58,7 +58,7 @@ pub fn serve(
     config_file: Vec<u8>,
     executable: String,
     daemon: &Daemon,
-    sentinel: Option<Arc<SentinelDesk>>,
+    sentinel: Option<Arc<SentinelConsole>>,
 ) -> Result<(), String> {
     let workers = if mode::is_sentinel() { 1 } else { worker_count(&config) };
     let clients = rlimit::admit(config.int(Directive::MAXCLIENTS).max(0) as u64, plane::connections(&config))?;
@@ -67,7 +67,7 @@ pub fn serve(
     allocator::give_back_in_background(config.flag(Directive::JEMALLOC_BG_THREAD));
     let lazy_free = LazyFree::start(LAZY_FREE_THREADS, &Arc::new(config.clone()))
         .map_err(|error| format!("Can't start a background thread: {error}"))?;
-    let node = if mode::is_sentinel() { None } else { NodeDesk::begin(&config)? };
+    let node = if mode::is_sentinel() { None } else { NodeHandle::begin(&config)? };
     let options = options(&config, node.is_some(), workers);
     banner::show(&config);
     prefault::code();
@@ -100,7 +100,7 @@ pub fn serve(
     let replicator =
         primary_thread::start(&shared).map_err(|error| format!("Can't start a background thread: {error}"))?;
     let (alone, within) = if mode::is_sentinel() { (sentinel, None) } else { (None, sentinel) };
-    let within = within.map(|desk| SentinelWithin::start(&desk, &shared.engine, &host)).transpose()?;
+    let within = within.map(|handle| SentinelWithin::start(&handle, &shared.engine, &host)).transpose()?;
     if let Some(node) = &node {
         host.set_node(node);
         start_node(node, &shared, &acceptor)?;
@@ -130,7 +130,7 @@ fn end_process(shared: &Shared) {
 }
 
 /// Makes the server a node of a cluster from now on.
-fn start_node(node: &Arc<NodeDesk>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
+fn start_node(node: &Arc<NodeHandle>, shared: &Arc<Shared>, acceptor: &Arc<Acceptor>) -> Result<(), String> {
     shared.engine.persistence_status().set_clustered(true);
     node.start(shared, acceptor)?;
     migration_thread::start(shared, node, acceptor)
@@ -148,10 +148,10 @@ fn begin(
     shared: &Arc<Shared>,
     acceptor: &Arc<Acceptor>,
     kinds: Vec<&'static str>,
-    sentinel: Option<Arc<SentinelDesk>>,
+    sentinel: Option<Arc<SentinelConsole>>,
 ) -> io::Result<()> {
-    if let Some(desk) = sentinel {
-        return desk.start(shared, acceptor).map(drop);
+    if let Some(handle) = sentinel {
+        return handle.start(shared, acceptor).map(drop);
     }
     log::set_follows(follow::begin(&shared.engine));
     acknowledge::begin(&shared.engine);
@@ -179,7 +179,7 @@ fn load(shared: &Arc<Shared>, kinds: Vec<&'static str>) -> io::Result<()> {
         } else {
             load_snapshot(&shared);
         }
-        crate::replication::in_sync_replicas::begin_logging(&shared);
+        crate::replication::isr::begin_logging(&shared);
         shared.engine.persistence_status().set_loading(false);
         shared.engine.host().data_loaded();
         for kind in ["tcp", "unix", "tls", "book"].iter().filter(|kind| kinds.contains(*kind)) {

@@ -2,7 +2,7 @@
 
 use crate::toy::{Items, TOY, Toy};
 use ::commands::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
-use ::commands::{Args, Context, Flow, Piecewise};
+use ::commands::{Args, Context, Flow, Resumable};
 use engine::Error;
 use engine::data::typed_value::TypedValue;
 use engine::data::value::Collection;
@@ -144,7 +144,7 @@ struct Count {
 /// Items that are compared in one step.
 const STEP: usize = 4096;
 
-impl Piecewise for Count {
+impl Resumable for Count {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let items = self.items.read().unwrap_or_else(PoisonError::into_inner);
         let end = items.len().min(self.at + STEP);

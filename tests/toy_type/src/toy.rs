@@ -3,9 +3,9 @@
 use engine::data::event_class::EventClass;
 use engine::data::typed_value::{Place, RestOfValue, TypedValue};
 use engine::data::value::Object;
-use engine::data::value_type::{ElementWords, ModuleType, ValueType};
+use engine::data::value_type::{ExpiryEvents, ModuleType, ValueType};
 use rdb::module_value::{ModuleReader, ModuleWriter, id};
-use rdb::source::Result;
+use rdb::rdb_reader::Result;
 use std::any::Any;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -17,7 +17,7 @@ pub static TOY: ValueType = ValueType {
     acl_category: "toy",
     event_class: EventClass::MODULE,
     sizes: Some("toys_items"),
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: Some(ModuleType { module: "toy", module_version: 10, id: id("toy-items", ENCODING), read }),
     samples,
 };

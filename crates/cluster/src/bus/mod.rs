@@ -12,6 +12,7 @@
 //! [`Bus::tick`] each [`TICK`]. Each input ends with the work that its changes require: the cluster's state is decided
 //! again, the file is saved before anything is sent, other nodes are informed.
 
+mod before_sleep;
 #[cfg(feature = "fuzzing")]
 mod bus_fuzz;
 mod bus_links;
@@ -35,7 +36,6 @@ mod open_slots;
 mod orders;
 mod pings;
 mod roles;
-mod settle;
 mod slot_assignment;
 mod standstill;
 #[cfg(test)]

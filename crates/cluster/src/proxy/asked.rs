@@ -2,7 +2,7 @@
 
 use crate::Millis;
 use crate::proxy::owner_links::ProxyLink;
-use crate::proxy::question::{Context, Part};
+use crate::proxy::proxy_request::{Context, Part};
 use crate::proxy::reply_join::Join;
 use smallvec::SmallVec;
 use std::net::SocketAddr;

@@ -18,7 +18,7 @@ pub mod owner_link;
 mod owner_links;
 #[expect(clippy::module_inception, reason = "it is what the folder is about")]
 pub mod proxy;
-pub mod question;
+pub mod proxy_request;
 pub mod redirection;
 pub mod reply_join;
 
@@ -27,5 +27,5 @@ pub use client_answers::{Answer, Answers};
 pub use owner_link::{CAPABILITY, Credentials};
 pub use owner_links::{LinkOrder, ProxyLink};
 pub use proxy::Proxy;
-pub use question::{Context, Follower, Part, Question};
+pub use proxy_request::{Context, Follower, Part, Question};
 pub use reply_join::Join;

@@ -6,7 +6,7 @@
 
 use crate::Millis;
 use crate::proxy::owner_links::Place;
-use crate::proxy::question::Context;
+use crate::proxy::proxy_request::Context;
 use crate::proxy::redirection;
 use resp::encode_command;
 use resp::reply_scan::{NotResp, ReplyScan};
@@ -33,7 +33,7 @@ const OUTPUT_KEPT: usize = 64 << 10;
 
 /// Event of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Came {
+pub(super) enum LinkEvent {
     /// The greeting has succeeded.
     Ready,
     /// The other node has refused the greeting with this error.
@@ -217,7 +217,7 @@ impl OwnerLink {
     /// # Errors
     /// Returns [`NotResp`] if the bytes are no replies, or replies to no request. Earlier replies are lost with the
     /// connection.
-    pub fn take_all(&mut self, input: &[u8], came: &mut Vec<Came>) -> Result<usize, NotResp> {
+    pub fn take_all(&mut self, input: &[u8], came: &mut Vec<LinkEvent>) -> Result<usize, NotResp> {
         let mut start = 0;
         while let Some(len) = self.scan.end(&input[start..])? {
             let (reply, at) = (&input[start..start + len], start..start + len);
@@ -231,12 +231,12 @@ impl OwnerLink {
                 State::Greeting(expected) => {
                     let must_succeed = expected.pop_front().ok_or(NotResp)?;
                     if must_succeed && reply.starts_with(b"-") {
-                        came.push(Came::Refused(reply.to_vec()));
+                        came.push(LinkEvent::Refused(reply.to_vec()));
                         break;
                     }
                     if expected.is_empty() {
                         self.state = State::Ready;
-                        came.push(Came::Ready);
+                        came.push(LinkEvent::Ready);
                     }
                 }
                 State::Ready => {
@@ -253,7 +253,7 @@ impl OwnerLink {
                         continue;
                     }
                     let Some(Awaited { id, requests, sent_on, .. }) = self.awaited.pop_front() else { continue };
-                    came.push(Came::Reply(Arrived { id, at, instead: sent_on, requests }));
+                    came.push(LinkEvent::Reply(Arrived { id, at, instead: sent_on, requests }));
                 }
             }
         }
@@ -306,9 +306,9 @@ mod tests {
         let (mut came, input) = (Vec::new(), link.receive(bytes.as_bytes(), 5));
         let start = link.take_all(&input, &mut came).unwrap();
         let told = came.into_iter().map(|it| match it {
-            Came::Ready => Told::Ready,
-            Came::Refused(error) => Told::Refused(text(&error)),
-            Came::Reply(Arrived { id, at, instead, requests }) => {
+            LinkEvent::Ready => Told::Ready,
+            LinkEvent::Refused(error) => Told::Refused(text(&error)),
+            LinkEvent::Reply(Arrived { id, at, instead, requests }) => {
                 let reply = text(instead.as_deref().unwrap_or(&input[at]));
                 Told::Reply(id, reply, text(link.requests(requests)))
             }

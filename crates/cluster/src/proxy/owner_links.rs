@@ -6,7 +6,7 @@
 
 use crate::Millis;
 use crate::proxy::owner_link::OwnerLink;
-use crate::proxy::question::Context;
+use crate::proxy::proxy_request::Context;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 

@@ -4,9 +4,9 @@ use crate::Millis;
 use crate::proxy::asked::{Asked, AskedPart, ClientKey, ClientQueue, PartState};
 use crate::proxy::by_number::ByNumber;
 use crate::proxy::client_answers::Answers;
-use crate::proxy::owner_link::{Arrived, Came, Credentials, OwnerLink, PartId};
+use crate::proxy::owner_link::{Arrived, Credentials, LinkEvent, OwnerLink, PartId};
 use crate::proxy::owner_links::{LinkOrder, OwnerLinks, Place, ProxyLink};
-use crate::proxy::question::{Follower, Part, Question};
+use crate::proxy::proxy_request::{Follower, Part, Question};
 use crate::proxy::redirection::{self, Redirection};
 use crate::proxy::reply_join::Join;
 use crate::slot_map::SlotMap;
@@ -61,7 +61,7 @@ pub struct Proxy {
     orders: Vec<LinkOrder>,
     answers: Answers,
     /// Events of a connection that are being handled; kept for its capacity.
-    came: Vec<Came>,
+    came: Vec<LinkEvent>,
 }
 
 impl Proxy {
@@ -253,13 +253,13 @@ impl Proxy {
         };
         for it in came.drain(..) {
             match it {
-                Came::Ready => self.send_waiting(id, now),
-                Came::Refused(error) => {
+                LinkEvent::Ready => self.send_waiting(id, now),
+                LinkEvent::Refused(error) => {
                     let text = String::from_utf8_lossy(error.strip_prefix(b"-").unwrap_or(&error)).into_owned();
                     self.orders.push(LinkOrder::Close(id));
                     return self.end(id, &format!("{REFUSED}{}", text.trim_end()), now);
                 }
-                Came::Reply(arrived) => self.replied(id, &arrived, (&input, from), map, now),
+                LinkEvent::Reply(arrived) => self.replied(id, &arrived, (&input, from), map, now),
             }
         }
         came.shrink_to(CAME_KEPT);

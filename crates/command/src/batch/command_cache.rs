@@ -8,7 +8,7 @@
 //! If the head equals the one in the slot, the entry and the number of arguments are known without parsing and looking
 //! up either. The table of commands does not change after the start, so an entry found once stays right.
 
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command::CommandEntry;
 use crate::core::command_table::{CommandTable, accepted};
 use resp::{RequestPrefix, Span};
@@ -39,7 +39,7 @@ impl CommandCache {
         let first = spans.len();
         let end = resp::short(request, spans)?;
         let spans = &spans[first..];
-        let args = Args::parsed(request, spans, OwnWords::default());
+        let args = Args::parsed(request, spans, RetainedArgs::default());
         let entry = accepted(&args);
         // The entry of a subcommand depends on a further argument.
         if entry.is_some_and(|entry| CommandTable::get().find(&args[0]).is_some_and(|found| std::ptr::eq(found, entry)))

@@ -12,7 +12,7 @@
 
 use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::Prefetcher;
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command::{Command, CommandEntry};
 use crate::core::context::{Blocking, Context, Flow, Now, Work};
 use crate::core::dispatch::{self, run_held};
@@ -21,9 +21,9 @@ use crate::core::session::LendingMode;
 use crate::core::session::Session;
 use engine::Engine;
 use engine::clients::pubsub::Backlog;
+use engine::keyspace::caller::Caller;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::Asker;
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::Nanos;
@@ -62,7 +62,7 @@ pub enum BatchEnd {
     /// The last command is chunked and continues later.
     Chunked(Work, &'static Command),
     /// The last request had no effect and is to be run again.
-    Retry {
+    BlockedCommand {
         /// After the pause that is on; otherwise a little later.
         is_postponed: bool,
     },
@@ -117,13 +117,13 @@ impl BatchRun<'_> {
 
     /// Returns the end of the run, unless the last command has asked to be run apart.
     fn or_apart(&mut self, done: usize, end: BatchEnd) -> (usize, BatchEnd) {
-        if self.session.lending != LendingMode::Requested {
+        if self.session.yielding != LendingMode::Requested {
             return (done, end);
         }
-        self.session.lending = LendingMode::OnRequest;
+        self.session.yielding = LendingMode::OnRequest;
         match end {
             // While another command has the thread, the request is run later.
-            BatchEnd::Retry { .. } if !self.is_lent => (done - 1, BatchEnd::Apart),
+            BatchEnd::BlockedCommand { .. } if !self.is_lent => (done - 1, BatchEnd::Apart),
             end => (done, end),
         }
     }
@@ -175,7 +175,7 @@ impl BatchRun<'_> {
                 item.call(spans, run).unwrap_or_default()
             }
         };
-        if !matches!(flow, Flow::NotNow | Flow::Postponed) {
+        if !matches!(flow, Flow::RetryLater | Flow::Postponed) {
             self.session.patience = LockTimeout::Short;
         }
         if let Flow::Next = flow { BatchEnd::Next } else { end(flow, item.entry()) }
@@ -192,7 +192,7 @@ impl BatchRun<'_> {
         // The epoch is read before the gate admits a command: at worst the command is admitted anew.
         let admitted = engine.epoch();
         let own = engine.pubsub().own(session.worker);
-        let is_primary = matches!(session.asker, Asker::Primary | Asker::Migration);
+        let is_primary = matches!(session.caller, Caller::Primary | Caller::Migration);
         let rights = if is_primary { engine.users().generation() } else { session.open_at };
         let is_sent_on = session.info.redirects.load(Relaxed);
         let (worker, is_limited) = (session.worker, self.is_limited);
@@ -218,13 +218,13 @@ impl BatchRun<'_> {
                 stats = turn_to(last, cx.session, worker);
                 cx.command = last.command;
             }
-            let mut args = Args::request(plain.bytes, plain.spans, OwnWords::default());
+            let mut args = Args::request(plain.bytes, plain.spans, RetainedArgs::default());
             let start = instrument::begin_counted(worker, stats, &args, cx.reply);
             let shard = plain.key[0].1.shard();
             let guard = engine.locks().one_unless(shard, patience.from_now(engine));
             // Under the lock: the state there since a later epoch applies to the command.
             let Some(guard) = guard.filter(|shard| shard.admits(admitted)) else {
-                cx.flow = Flow::NotNow;
+                cx.flow = Flow::RetryLater;
                 break;
             };
             cx.keys.begin_with(shard, guard, db);
@@ -232,7 +232,7 @@ impl BatchRun<'_> {
             if run_held(engine, &mut cx, &mut args, db) {
                 stats.failed.add(1);
             }
-            if matches!(cx.flow, Flow::NotNow) {
+            if matches!(cx.flow, Flow::RetryLater) {
                 break;
             }
             instrument::end(engine, cx.session, last, &args, start, now, &cx.flow, cx.reply);
@@ -314,8 +314,8 @@ fn turn_to<'e>(entry: &CommandEntry, session: &Session, worker: &'e WorkerMetric
 fn end(flow: Flow, entry: Option<&'static CommandEntry>) -> BatchEnd {
     match (flow, entry) {
         (Flow::Next, _) => BatchEnd::Next,
-        (Flow::NotNow, _) => BatchEnd::Retry { is_postponed: false },
-        (Flow::Postponed, _) => BatchEnd::Retry { is_postponed: true },
+        (Flow::RetryLater, _) => BatchEnd::BlockedCommand { is_postponed: false },
+        (Flow::Postponed, _) => BatchEnd::BlockedCommand { is_postponed: true },
         (Flow::More(work), Some(entry)) => BatchEnd::Chunked(work, entry.command),
         (flow, _) => BatchEnd::Flow(flow),
     }

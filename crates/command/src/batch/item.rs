@@ -1,7 +1,7 @@
 //! One request of a batch.
 
 use crate::batch::requests::{QueuedRequest, Requests};
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command::{CommandEntry, Flags, MAY_REPLICATE, PUBLISHES, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::dispatch::Prepared;
 use engine::Engine;
@@ -30,7 +30,7 @@ pub struct BatchItem<'b> {
 pub(super) enum ItemKind {
     Command {
         spans: Range<usize>,
-        own: OwnWords,
+        own: RetainedArgs,
         prepared: Prepared,
     },
     /// A command that waited behind another one, or that a translation of another protocol has queued.

@@ -13,7 +13,7 @@ use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::{CHUNK, ask_for_buckets, keys_of};
 use crate::batch::requests::Requests;
 use crate::batch::{BATCH, Batch};
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::dispatch::{self, Prepared};
 use engine::Engine;
 use resp::{Progress, RequestLimits, RequestParser};
@@ -126,7 +126,7 @@ impl<'b> Batch<'b> {
             let (rest, first) = (&bytes[at..], self.spans.len());
             let Some((consumed, entry)) = source.command_cache.parse(rest, &mut self.spans) else { break };
             at += consumed;
-            let own = OwnWords::default();
+            let own = RetainedArgs::default();
             match entry.and_then(|entry| Some((entry, entry.only_key()?))) {
                 Some((entry, index)) => {
                     let key = self.spans[first..][index].of(rest);
@@ -160,7 +160,7 @@ impl<'b> Batch<'b> {
     #[inline(never)]
     fn push_short(&mut self, source: &RequestSource<'_>, rest: &'b [u8], first: usize, prepared: Prepared) {
         self.owns |= !prepared.is_inline();
-        let kind = ItemKind::Command { own: OwnWords::default(), spans: first..self.spans.len(), prepared };
+        let kind = ItemKind::Command { own: RetainedArgs::default(), spans: first..self.spans.len(), prepared };
         self.items.push(source.item(rest, kind));
     }
 

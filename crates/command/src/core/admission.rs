@@ -6,7 +6,7 @@
 //! | EXEC | the same of all that is queued, together |
 //! | a command that a script calls | its flags, and what the script has declared and done so far |
 //! | the retry of a client that waits | the flags of its command |
-//! | the log's replay | nothing: it was admitted once ([`Asker::is_obeyed`]) |
+//! | the log's replay | nothing: it was admitted once ([`Caller::is_obeyed`]) |
 //! | the stream of the server that is followed | whether there is a pause; it was admitted there |
 //!
 //! The checks come in Valkey's order, so that clients get the same one of several reasons:
@@ -23,23 +23,23 @@
 //! locks](engine::Keyspace::pass_locks) knows that no command admitted before is still running: [`Settle`] does that
 //! before a command replies. See docs/design/locks.md.
 
+use crate::core::acl_check::{self, Call};
 use crate::core::args::Args;
 use crate::core::busy_script;
+use crate::core::cluster_proxy;
 use crate::core::cluster_routing::{self, Routed};
 use crate::core::command::{
     ADMIN, ALLOW_BUSY, ALLOW_SUBSCRIBED, Command, CommandEntry, DENY_OOM, Flags, Group, LOADING, MAY_REPLICATE,
     NO_ASYNC_LOADING, NO_AUTH, NO_MULTI, PROTECTED, PUBSUB, READONLY, RUNS_QUEUED, STALE, TELLS_DISK_ERRORS, WRITE,
 };
-use crate::core::context::{Context, Flow, Now, Piecewise};
-use crate::core::forwarding;
-use crate::core::rights::{self, Call};
+use crate::core::context::{Context, Flow, Now, Resumable};
 use crate::core::session::Session;
 use cluster::proxy::Question;
 use engine::client_endings::Ending;
 use engine::config::{Directive, os_message};
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::status::deny_reasons::{DenyReasons, Paused};
 use engine::time::UnixMs;
 use engine::{Engine, Error, Word};
@@ -65,7 +65,7 @@ pub enum Verdict {
 
 /// A command that asks to run.
 pub struct AdmissionRequest<'r> {
-    asker: Asker,
+    caller: Caller,
     /// `container|subcommand`, or the name.
     name: &'r str,
     /// Flags of the command itself.
@@ -96,10 +96,10 @@ impl<'r> AdmissionRequest<'r> {
         if let Some((queued, missing)) = session.queued_flags().filter(|_| own.has(RUNS_QUEUED)) {
             (flags, lacking) = (flags.and(queued), lacking.and(missing));
         }
-        let asker = session.asker;
+        let caller = session.caller;
         let (name, has_keys) = (&*entry.full_name, !entry.command.keys.is_empty());
         let call = Call::of(entry, args, session.next_db());
-        AdmissionRequest { asker, name, own, flags, lacking, has_keys, call, command: entry.command, args }
+        AdmissionRequest { caller, name, own, flags, lacking, has_keys, call, command: entry.command, args }
     }
 }
 
@@ -133,12 +133,12 @@ fn is_served(engine: &Engine, session: &mut Session, entry: &CommandEntry, keys:
 /// Returns whether a command may run now.
 #[cold]
 pub fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<'_>, now: Now) -> Verdict {
-    if request.asker.is_obeyed() {
+    if request.caller.is_obeyed() {
         session.admitted = engine.persistence_status().deny_reasons();
-        if matches!(request.asker, Asker::Primary | Asker::Migration) && has_to_wait(session.admitted, request) {
+        if matches!(request.caller, Caller::Primary | Caller::Migration) && has_to_wait(session.admitted, request) {
             return Verdict::Wait;
         }
-        if request.asker == Asker::Primary {
+        if request.caller == Caller::Primary {
             if !comes_from_primaries(request) {
                 engine.host().warn(&format!("The primary sent {}, which is not taken from a primary", request.name));
                 return Verdict::Refuse(Error::NotFromPrimary(Word::of(request.name)));
@@ -162,8 +162,8 @@ pub fn admit(engine: &Engine, session: &mut Session, request: &AdmissionRequest<
     if session.multi.is_some() && request.flags.has(NO_MULTI) {
         return Verdict::Refuse(Error::NotInMulti(Word::of(request.name)));
     }
-    let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
-    if let Err((_, error)) = rights::check(engine, session, &request.call, context, now) {
+    let context = if session.multi.is_some() { acl_check::IN_MULTI } else { acl_check::TOPLEVEL };
+    if let Err((_, error)) = acl_check::check(engine, session, &request.call, context, now) {
         return Verdict::Refuse(error);
     }
     if !request.flags.has(NO_AUTH)
@@ -219,17 +219,17 @@ fn route(
 ) -> Option<Verdict> {
     let reason = cluster_routing::route(engine, session, routed).err();
     let call = (request.command, request.args);
-    if reason.as_ref().is_some_and(|reason| forwarding::may_queue(engine, session, call, reason)) {
+    if reason.as_ref().is_some_and(|reason| cluster_proxy::may_queue(engine, session, call, reason)) {
         // EXEC is admitted once its node is known.
         return Some(Verdict::Run).filter(|_| !is_mixed(session, request));
     }
-    match forwarding::question(engine, session, call, reason.as_ref(), now) {
+    match cluster_proxy::question(engine, session, call, reason.as_ref(), now) {
         Err(error) => Some(Verdict::Refuse(error)),
         Ok(None) => reason.map(Verdict::Refuse),
         Ok(Some(_)) if is_mixed(session, request) => Some(Verdict::Refuse(Error::Subscribed(Word::of(request.name)))),
         Ok(Some(_)) if has_to_wait(engine.persistence_status().deny_reasons(), request) => Some(Verdict::Wait),
         Ok(Some(question)) => {
-            forwarding::hand_over(session, request.command);
+            cluster_proxy::hand_over(session, request.command);
             Some(Verdict::Forward(question))
         }
     }
@@ -292,7 +292,7 @@ pub fn permitted(engine: &Engine, session: &Session, name: &str) -> Result<(), E
 /// Returns whether the client has to authenticate first. A client that has not authenticated may run commands once no
 /// password is required.
 pub fn needs_password(engine: &Engine, session: &Session) -> bool {
-    !session.asker.is_obeyed() && (session.identity.is_nobody() || !session.authenticated && engine.users().asks())
+    !session.caller.is_obeyed() && (session.identity.is_nobody() || !session.authenticated && engine.users().asks())
 }
 
 /// Returns the reason to refuse an authenticated client's command.
@@ -400,7 +400,7 @@ pub fn admit_piece(cx: &mut Context<'_>) -> Verdict {
 }
 
 /// Replies once no command is under way any more that was admitted before this began, here or at another node that was
-/// [asked for it](crate::core::forwarding).
+/// [asked for it](crate::core::cluster_proxy).
 #[derive(Default)]
 pub struct Settle {
     next: usize,
@@ -457,7 +457,7 @@ impl Settle {
     }
 }
 
-impl Piecewise for Settle {
+impl Resumable for Settle {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if cx.keys.reaches_all() {
             cx.keys.enter_epoch();

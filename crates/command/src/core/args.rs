@@ -16,14 +16,14 @@ pub struct Args<'a> {
     bytes: &'a [u8],
     spans: &'a [Span],
     /// Arguments that are not borrowed; nearly always none.
-    own: OwnWords,
+    own: RetainedArgs,
     /// `bytes` begins with the request of these arguments.
     is_request: bool,
 }
 
 /// Arguments with bytes of their own, if there are any.
 #[derive(Clone, Debug, Default)]
-pub struct OwnWords(Option<Box<OwnedArgs>>);
+pub struct RetainedArgs(Option<Box<OwnedArgs>>);
 
 #[derive(Clone, Debug, Default)]
 struct OwnedArgs {
@@ -36,14 +36,14 @@ struct OwnedArgs {
     lasting: bool,
 }
 
-impl From<Vec<(usize, Vec<u8>)>> for OwnWords {
+impl From<Vec<(usize, Vec<u8>)>> for RetainedArgs {
     #[inline]
     fn from(words: Vec<(usize, Vec<u8>)>) -> Self {
-        OwnWords((!words.is_empty()).then(|| Box::new(OwnedArgs { words, ..OwnedArgs::default() })))
+        RetainedArgs((!words.is_empty()).then(|| Box::new(OwnedArgs { words, ..OwnedArgs::default() })))
     }
 }
 
-impl OwnWords {
+impl RetainedArgs {
     /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -54,19 +54,19 @@ impl OwnWords {
 impl<'a> Args<'a> {
     /// Returns arguments where a parser found them.
     #[inline]
-    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+    pub fn parsed(bytes: &'a [u8], spans: &'a [Span], own: RetainedArgs) -> Self {
         Args { bytes, spans, own, is_request: false }
     }
 
     /// Returns arguments of the request that `bytes` begins with, where [`resp::RequestParser`] found them.
     #[inline]
-    pub fn request(bytes: &'a [u8], spans: &'a [Span], own: OwnWords) -> Self {
+    pub fn request(bytes: &'a [u8], spans: &'a [Span], own: RetainedArgs) -> Self {
         Args { bytes, spans, own, is_request: true }
     }
 
     /// Returns the arguments with bytes of their own.
     #[inline]
-    pub fn into_own(self) -> OwnWords {
+    pub fn into_own(self) -> RetainedArgs {
         self.own
     }
 
@@ -313,7 +313,7 @@ impl<'b> FromIterator<&'b [u8]> for Args<'_> {
             bytes.extend_from_slice(word);
         }
         let own = OwnedArgs { words: Vec::new(), bytes, spans, lasting: false };
-        Args { bytes: &[], spans: &[], own: OwnWords(Some(Box::new(own))), is_request: false }
+        Args { bytes: &[], spans: &[], own: RetainedArgs(Some(Box::new(own))), is_request: false }
     }
 }
 
@@ -342,7 +342,7 @@ mod tests {
         let mut args = Args::parsed(buffer, &spans, vec![(2, b"large".to_vec())].into());
         assert!(
             args.memory() >= 5 + size_of::<OwnedArgs>()
-                && Args::parsed(buffer, &spans, OwnWords::default()).memory() == 0
+                && Args::parsed(buffer, &spans, RetainedArgs::default()).memory() == 0
         );
         args.make_lasting();
         assert!(matches!(args.take(2), Cow::Owned(bytes) if bytes == b"large"));
@@ -390,7 +390,7 @@ mod tests {
         }
         // Bytes that look like a request need not be one.
         let spans = [Span { start: 0, len: 4 }, Span { start: 4, len: 3 }];
-        let args = Args::parsed(b"*2\r\nabc", &spans, OwnWords::default());
+        let args = Args::parsed(b"*2\r\nabc", &spans, RetainedArgs::default());
         assert_eq!(*args.text(), *b"*2\r\n$4\r\n*2\r\n\r\n$3\r\nabc\r\n");
     }
 
@@ -399,7 +399,7 @@ mod tests {
         let owned = {
             let buffer = b"GETkey".to_vec();
             let spans = vec![Span { start: 0, len: 3 }, Span { start: 3, len: 3 }];
-            let mut args = Args::parsed(&buffer, &spans, OwnWords::default());
+            let mut args = Args::parsed(&buffer, &spans, RetainedArgs::default());
             args.own(1, b"other".to_vec());
             args.into_owned()
         };

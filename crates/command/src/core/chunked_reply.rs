@@ -19,7 +19,7 @@
 //! pieces::list(cx, key, set.len(), Members { at: 0 });
 //! ```
 
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use engine::data::value::{Object, Value};
 use engine::keyspace::keys::Key;
 use engine::snapshot::streamed_reply::{Lister, StreamedReply};
@@ -55,7 +55,7 @@ struct Removed<L> {
     lister: L,
 }
 
-impl<L: Lister> Piecewise for Removed<L> {
+impl<L: Lister> Resumable for Removed<L> {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(object) = &self.object else { return true };
         let done = self.lister.piece(object, AT_ONCE, cx.reply);
@@ -91,7 +91,7 @@ struct Draws<T, W> {
     write: W,
 }
 
-impl<T: Send, W: Fn(&mut Reply, &T) + Send> Piecewise for Draws<T, W> {
+impl<T: Send, W: Fn(&mut Reply, &T) + Send> Resumable for Draws<T, W> {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(AT_ONCE);
         self.left -= count;
@@ -106,7 +106,7 @@ struct Job {
     listing: Arc<StreamedReply>,
 }
 
-impl Piecewise for Job {
+impl Resumable for Job {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         self.listing.piece(&mut cx.keys, cx.reply)
     }

@@ -16,8 +16,8 @@
 
 pub use self::command_group::Group;
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::Routing;
 use crate::core::context::Context;
-use crate::core::forwarding::routing_policy::Routing;
 use engine::config::Directive;
 use engine::{Engine, Error, Word};
 use smallvec::SmallVec;

@@ -47,12 +47,12 @@ pub enum Flow {
     /// The client waits, and nothing else of its connection runs, until the ticket is served or finished.
     Wait(Arc<Ticket>),
     /// Another attempt of a waiting client was in vain, too.
-    WaitOn,
+    StillBlocked,
     /// Another attempt of a waiting client ends the wait; another thread replies.
-    RepliesLater,
+    ReplyDeferred,
     /// The command has had no effect: it needs a lock that a script holds for long, and is to be run again a little
     /// later.
-    NotNow,
+    RetryLater,
     /// The command has had no effect and is to be run again when the present pause has ended.
     Postponed,
     /// The server ends (SHUTDOWN).
@@ -65,14 +65,14 @@ pub enum Flow {
 
 impl Flow {
     /// Returns the flow of a command that continues with this work.
-    pub fn more(work: impl Piecewise + 'static) -> Flow {
+    pub fn more(work: impl Resumable + 'static) -> Flow {
         Flow::More(Box::new(Box::new(work)))
     }
 }
 
 /// The further work of a command, behind a pointer of one word: so a [`Flow`], nearly always [`Flow::Next`], is passed
 /// in two registers instead of in memory.
-pub type Work = Box<Box<dyn Piecewise>>;
+pub type Work = Box<Box<dyn Resumable>>;
 
 const _: () = assert!(size_of::<Flow>() == 16);
 
@@ -80,7 +80,7 @@ const _: () = assert!(size_of::<Flow>() == 16);
 const CHUNK: usize = 100;
 
 /// A command that is carried out a chunk at a time.
-pub trait Piecewise: Send {
+pub trait Resumable: Send {
     /// Does one piece of at most some hundred microseconds; true when the command has ended. A long reply may
     /// be written over several pieces: nothing else goes to the client from its first byte to the end.
     fn step(&mut self, cx: &mut Context<'_>) -> bool;
@@ -171,9 +171,9 @@ impl Context<'_> {
     pub fn complete(&mut self) {
         match std::mem::take(&mut self.flow) {
             Flow::More(mut work) => {
-                let lending = self.lending_at_once();
+                let yielding = self.lending_at_once();
                 while !work.step(self) {
-                    lending.steps(CHUNK);
+                    yielding.steps(CHUNK);
                 }
             }
             other => self.flow = other,

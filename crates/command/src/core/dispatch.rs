@@ -6,21 +6,21 @@
 
 use crate::core::admission::{self, AdmissionRequest, Verdict};
 use crate::core::args::Args;
+use crate::core::cluster_proxy::{self, Behind};
 use crate::core::cluster_routing;
 use crate::core::command::{Command, CommandEntry, Group, KeyPlan, READONLY, RUNS_QUEUED, WRITE};
 use crate::core::command_table::{accepted, find, lookup};
-use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Piecewise};
-use crate::core::forwarding::{self, Behind};
+use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now, Resumable};
 use crate::core::key_spec::{self, key_indices};
 use crate::core::redact::monitor_line;
 use crate::core::session::{Replies, Session};
-use crate::core::{busy_script, client_line, http_guard, instrument, lazy_free, queued, rights, tracked_reads};
+use crate::core::{acl_check, busy_script, client_line, http_guard, instrument, lazy_free, queued, tracked_reads};
 use cluster::proxy::Follower;
 use engine::data::key_hash::KeyHash;
 use engine::host::threads::Server;
+use engine::keyspace::caller::{Caller, ExecContext};
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::{Asker, Origin};
 use engine::propagation::effects::{Author, Effects};
 use engine::{Engine, Error};
 use resp::Reply;
@@ -141,7 +141,7 @@ pub fn run<'e>(
             run_admitted(engine, session, entry, &prepared.keys, args, now, reply)
         }
         Some(entry) => {
-            if let Some(question) = forwarding::question_of_plain(engine, session, (entry, &prepared.keys), args) {
+            if let Some(question) = cluster_proxy::question_of_plain(engine, session, (entry, &prepared.keys), args) {
                 session.info.last_command.store(entry.id + 1, Relaxed);
                 return Flow::Forward(question);
             }
@@ -175,7 +175,7 @@ pub fn run<'e>(
         }
     };
     match flow {
-        Flow::NotNow => retry_later(engine, session, args, now, reply, start),
+        Flow::RetryLater => retry_later(engine, session, args, now, reply, start),
         flow => {
             if session.asking {
                 end_asking(session, prepared);
@@ -219,7 +219,7 @@ fn run_admitted(
     reply: &mut Reply,
 ) -> Flow {
     let flow = call(engine, session, entry, keys, args, now, reply);
-    if session.caching && !matches!(flow, Flow::NotNow) {
+    if session.caching && !matches!(flow, Flow::RetryLater) {
         tracked_reads::end_caching(session, entry);
     }
     flow
@@ -246,7 +246,7 @@ fn retry_later(
     reply.truncate(start);
     session.kept = None;
     if !session.is_refused_as_busy(engine) {
-        return Flow::NotNow;
+        return Flow::RetryLater;
     }
     reject(engine, session, args, &busy_script::busy(engine), now, reply);
     end_reply(session, reply, start);
@@ -317,7 +317,7 @@ pub fn call(
 ) -> Flow {
     let start = instrument::begin(engine, session, entry, args, now, reply);
     let (flow, failed) = call_command(engine, session, entry.command, key_args, args, now, reply);
-    if matches!(flow, Flow::NotNow) {
+    if matches!(flow, Flow::RetryLater) {
         return flow;
     }
     if failed {
@@ -339,11 +339,11 @@ pub fn call_command<'e>(
     reply: &'e mut Reply,
 ) -> (Flow, bool) {
     let hashes = key_args.iter().map(|(_, hash)| *hash);
-    let Some(held) = HeldLocks::keys_with(engine, hashes, session.patience) else { return (Flow::NotNow, false) };
+    let Some(held) = HeldLocks::keys_with(engine, hashes, session.patience) else { return (Flow::RetryLater, false) };
     // The locks were free for a thread that has changed the state of admission, and this command has had no effect.
     let admitted = session.admitted.epoch();
     if !held.admit(engine, admitted) {
-        return (Flow::NotNow, false);
+        return (Flow::RetryLater, false);
     }
     let db = session.db;
     let mut keys = Keys::new(engine, held, db, session.origin(engine, now));
@@ -357,7 +357,7 @@ pub fn call_command<'e>(
         && !command.flags.has(RUNS_QUEUED)
         && let Err(error) = cluster_routing::look_at_keys(&mut cx, key_args, args)
     {
-        return match forwarding::question_of_ask(engine, cx.session, (command, args), &error) {
+        return match cluster_proxy::question_of_ask(engine, cx.session, (command, args), &error) {
             Some(question) => (Flow::Forward(question), false),
             None => (Flow::Next, refuse(engine, cx.session, &error, cx.reply)),
         };
@@ -384,7 +384,7 @@ pub fn run_held(engine: &Engine, cx: &mut Context<'_>, args: &mut Args<'_>, db: 
         Err(error) => {
             let is_told = refuse(engine, cx.session, &error, cx.reply);
             if !is_told {
-                cx.flow = Flow::NotNow;
+                cx.flow = Flow::RetryLater;
             }
             is_told
         }
@@ -491,7 +491,7 @@ pub fn internal(
     run: impl FnOnce(&mut Context<'_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let (mut session, mut reply) = (Session::replay(), Reply::default());
-    let keys = Keys::new(engine, HeldLocks::Nothing, 0, Origin { asker: Asker::Replay, now: now.unix_ms() });
+    let keys = Keys::new(engine, HeldLocks::Nothing, 0, ExecContext { caller: Caller::Replay, now: now.unix_ms() });
     let mut cx = Context::new(engine, keys, &mut session, &NO_COMMAND, now, &mut reply);
     let result = run(&mut cx);
     let Context { keys, session, .. } = cx;
@@ -526,12 +526,12 @@ pub fn step<'e>(
     engine: &'e Engine,
     session: &'e mut Session,
     command: &'static Command,
-    work: &mut dyn Piecewise,
+    work: &mut dyn Resumable,
     now: Now,
     reply: &'e mut Reply,
 ) -> bool {
     let (start, clock) = (reply.len(), engine.host().nanos());
-    if !work.outlasts_rights() && rights::has_lost(engine, session) {
+    if !work.outlasts_rights() && acl_check::has_lost(engine, session) {
         session.is_cut_off = true;
         instrument::piece(engine, session, clock, 0, now, true);
         return true;
@@ -564,7 +564,7 @@ pub fn execute<'e>(
 ) -> Flow {
     let prepared = prepare(engine, args);
     let mut flow = run(engine, session, &prepared, args, now, reply);
-    while matches!(flow, Flow::NotNow) {
+    while matches!(flow, Flow::RetryLater) {
         flow = run(engine, session, &prepared, args, now, reply);
     }
     match (flow, prepared.entry()) {

@@ -17,7 +17,7 @@ use crate::core::redact::{monitor_line, shown_arg, shown_args};
 use crate::core::session::{LoggedArgs, Session, Took, Unfinished};
 use crate::core::slot_use;
 use engine::config::Directive;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::stats::command_log::{LogReason, LoggedCommand};
 use engine::stats::metrics::{CommandStats, WorkerMetrics};
 use engine::time::{Nanos, UnixMs};
@@ -115,7 +115,7 @@ pub fn end(
     let nanos = clock.since(start.clock);
     let end = match flow {
         Flow::More(_) => End::Later,
-        Flow::Wait(_) | Flow::WaitOn => End::Unknown,
+        Flow::Wait(_) | Flow::StillBlocked => End::Unknown,
         _ => End::Now,
     };
     if end == End::Now {
@@ -253,7 +253,7 @@ pub fn count_unexpected(engine: &Engine, worker: usize, read: &str, failed: &Com
     count_failed(engine, worker, failed);
     let text = busy_script::text(engine, error);
     engine.metrics()[worker].count_error(&text);
-    tell_unexpected(engine, Asker::Replay, read, &text);
+    tell_unexpected(engine, Caller::Replay, read, &text);
 }
 
 /// Bytes of an error that the log shows.
@@ -262,21 +262,21 @@ const SHOWN: usize = 4096;
 /// Handles an error to another server that this one obeys.
 #[cold]
 pub fn note_unexpected(engine: &Engine, session: &Session, name: &str, error: &[u8]) {
-    if matches!(session.asker, Asker::Primary | Asker::Migration) {
+    if matches!(session.caller, Caller::Primary | Caller::Migration) {
         session.info.migration.has_failed.store(true, Relaxed);
-        tell_unexpected(engine, session.asker, name, error);
+        tell_unexpected(engine, session.caller, name, error);
     }
 }
 
 /// Handles an error of the command called `name`, which was accepted once, by the log's writer or by the primary: the
 /// data may differ from the original. `propagation-error-behavior` may end the server.
 #[cold]
-pub fn tell_unexpected(engine: &Engine, asker: Asker, name: &str, error: &[u8]) {
+pub fn tell_unexpected(engine: &Engine, caller: Caller, name: &str, error: &[u8]) {
     let config = engine.config().snapshot();
     let behavior = config.choice(Directive::PROPAGATION_ERROR_BEHAVIOR);
-    let (who, whom, is_fatal) = match asker {
-        Asker::Migration => ("slot-import-target", "slot-import-source", false),
-        Asker::Primary => ("replica", "primary", behavior != "ignore" && config.flag(Directive::REPLICA_READ_ONLY)),
+    let (who, whom, is_fatal) = match caller {
+        Caller::Migration => ("slot-import-target", "slot-import-source", false),
+        Caller::Primary => ("replica", "primary", behavior != "ignore" && config.flag(Directive::REPLICA_READ_ONLY)),
         _ => ("server", "AOF-loading-client", behavior == "panic"),
     };
     engine.persistence_status().loading.errors.fetch_add(1, Relaxed);

@@ -1,7 +1,7 @@
 //! Frees the memory that a command leaves: in the background, or before its reply, by the `lazyfree-lazy-*` directives.
 
 use crate::core::command::Command;
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use engine::Engine;
 use engine::config::Directive;
 use engine::propagation::effects::{Effects, Garbage};
@@ -34,7 +34,7 @@ struct Freeing {
 /// Pieces that are freed in one step: some hundred microseconds' worth.
 const FREED_AT_ONCE: usize = 1000;
 
-impl Piecewise for Freeing {
+impl Resumable for Freeing {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         self.garbage.pop_if(|last| last.drain_step(FREED_AT_ONCE));
         let done = self.garbage.is_empty();

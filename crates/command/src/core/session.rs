@@ -11,14 +11,14 @@ use engine::clients::registry::ClientInfo;
 use engine::clients::tracking::Tracker;
 use engine::clients::waiters::AwaitedKey;
 use engine::clients::watch::WatchFlag;
+use engine::keyspace::caller::{Caller, ExecContext};
 use engine::keyspace::held_locks::LockTimeout;
-use engine::keyspace::origin::{Asker, Origin};
 use engine::propagation::log_batch::LogBatch;
 use engine::status::acknowledgement::{AckNeed, AskingClient};
 use engine::status::deny_reasons::DenyReasons;
 use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
-use replication::follower::{Handshake, SyncRequest};
+use replication::replica_handshake::{Handshake, SyncRequest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -109,7 +109,7 @@ pub struct Session {
     /// The number of changes of users at which the user may do everything.
     pub open_at: u64,
     /// The client's user has a quota of commands or bytes.
-    pub is_metered: bool,
+    pub is_throttled: bool,
     /// The client's seat among its user's connections, where these are limited.
     pub seat: Option<QuotaSeat>,
     /// A command of it was ended, as its user has lost rights: its reply is incomplete.
@@ -132,10 +132,10 @@ pub struct Session {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE.
     pub import_source: bool,
-    /// The client can wait for the answers of [other nodes](crate::core::forwarding).
+    /// The client can wait for the answers of [other nodes](crate::core::cluster_proxy).
     pub is_proxied: bool,
     /// The origin of its commands: a client, but for the link to a primary and the replay of the log.
-    pub asker: Asker,
+    pub caller: Caller,
     /// Between MULTI and EXEC.
     pub multi: Option<Box<Multi>>,
     /// WATCH: the keys, and the flag that a change of one raises.
@@ -145,7 +145,7 @@ pub struct Session {
     /// The wait of its commands for locks that are not free.
     pub patience: LockTimeout,
     /// The lending of the thread to others by its long commands.
-    pub lending: LendingMode,
+    pub yielding: LendingMode,
     /// The log's length after its last logged write: later replies may depend on writes that are not durable before.
     pub logged_at: u64,
     /// The log's length after the last record of its commands that is no write of theirs: keys that expired or made
@@ -184,7 +184,7 @@ pub struct Session {
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
     /// The last visit to the node of the cluster that no reply has been held for yet; 0: none.
-    pub node_visit: u64,
+    pub cluster_handle: u64,
     /// The part of it that others may see.
     pub info: Arc<ClientInfo>,
 }
@@ -268,12 +268,12 @@ impl Session {
     /// Returns the origin of its commands. A client that brings the data of another server is the source of it as long
     /// as the server imports.
     #[inline(always)]
-    pub fn origin(&self, engine: &Engine, now: Now) -> Origin {
-        let asker = match self {
-            Session { asker: Asker::Client, import_source: true, .. } if engine.is_importing() => Asker::Import,
-            session => session.asker,
+    pub fn origin(&self, engine: &Engine, now: Now) -> ExecContext {
+        let caller = match self {
+            Session { caller: Caller::Client, import_source: true, .. } if engine.is_importing() => Caller::Import,
+            session => session.caller,
         };
-        Origin { asker, now: now.unix_ms() }
+        ExecContext { caller, now: now.unix_ms() }
     }
 
     /// Returns whether it gets messages, invalidations or monitors' lines.
@@ -291,7 +291,7 @@ impl Session {
             identity: Identity::Nobody,
             rights_at: NEVER,
             open_at: NEVER,
-            is_metered: false,
+            is_throttled: false,
             seat: None,
             is_cut_off: false,
             ends_with_reply: false,
@@ -304,12 +304,12 @@ impl Session {
             no_touch: false,
             import_source: false,
             is_proxied: false,
-            asker: Asker::Client,
+            caller: Caller::Client,
             multi: None,
             watching: None,
             admitted: DenyReasons::default(),
             patience: LockTimeout::Long,
-            lending: LendingMode::Never,
+            yielding: LendingMode::Never,
             logged_at: 0,
             told_at: 0,
             seen_to: 0,
@@ -328,7 +328,7 @@ impl Session {
             handshake: None,
             sync: None,
             import: None,
-            node_visit: 0,
+            cluster_handle: 0,
             info,
         }
     }
@@ -371,17 +371,17 @@ impl Session {
     /// Returns whether a command that wants a lock which a script has is refused by now. A command that another server
     /// has run already waits for as long as the script runs.
     pub fn is_refused_as_busy(&self, engine: &Engine) -> bool {
-        engine.scripts().is_busy() && !self.asker.is_obeyed()
+        engine.scripts().is_busy() && !self.caller.is_obeyed()
     }
 
     /// Returns a session that repeats commands that another server, or this one in the past, has admitted.
-    pub fn obeyed(info: Arc<ClientInfo>, asker: Asker) -> Self {
-        Session { asker, authenticated: true, was_authenticated: true, ..Session::new(info) }
+    pub fn obeyed(info: Arc<ClientInfo>, caller: Caller) -> Self {
+        Session { caller, authenticated: true, was_authenticated: true, ..Session::new(info) }
     }
 
     /// Returns such a session without a connection.
     pub fn replay() -> Self {
-        Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Asker::Replay)
+        Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Caller::Replay)
     }
 }
 

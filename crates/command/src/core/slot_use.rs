@@ -7,7 +7,7 @@ use crate::core::cluster_routing::slot_of_call;
 use crate::core::command::{CommandEntry, RUNS_QUEUED};
 use crate::core::session::{InnerSlot, Session, SlotOfCall, Took};
 use engine::Engine;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::stats::slot_traffic::SlotUse;
 
 /// Bytes of `MULTI`, whose slot is not known in advance.
@@ -41,7 +41,7 @@ pub fn of_call(engine: &Engine, session: &mut Session, entry: &CommandEntry, arg
     add_slot(&mut inner, entry, args);
     let slot = inner.slot.filter(|_| !inner.is_across)?;
     let queued = inner.request + if entry.command.flags.has(RUNS_QUEUED) { MULTI } else { 0 };
-    Some(SlotOfCall { slot, queued, is_answered: session.asker != Asker::Primary })
+    Some(SlotOfCall { slot, queued, is_answered: session.caller != Caller::Primary })
 }
 
 /// Counts a command that has ended.

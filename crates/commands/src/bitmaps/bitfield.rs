@@ -17,7 +17,7 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, W
 use crate::core::context::Context;
 use engine::data::event_class::EventClass;
 use engine::data::value::Str;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::{Engine, Error};
 use resp::Reply;
 use smallvec::SmallVec;
@@ -96,7 +96,7 @@ struct Operation {
 type Operations = SmallVec<[Operation; 4]>;
 
 fn bitfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let operations = parse(cx.engine, cx.keys.origin().asker, args)?;
+    let operations = parse(cx.engine, cx.keys.origin().caller, args)?;
     let ends = operations.iter().filter(|operation| operation.action != Action::Get);
     match ends.map(|operation| operation.field.end()).max() {
         None => read(cx, args, &operations),
@@ -105,14 +105,14 @@ fn bitfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn bitfield_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let operations = parse(cx.engine, cx.keys.origin().asker, args)?;
+    let operations = parse(cx.engine, cx.keys.origin().caller, args)?;
     if operations.iter().any(|operation| operation.action != Action::Get) {
         return Err(Error::BitfieldReadOnly);
     }
     read(cx, args, &operations)
 }
 
-fn parse(engine: &Engine, asker: Asker, args: &Args<'_>) -> Result<Operations, Error> {
+fn parse(engine: &Engine, caller: Caller, args: &Args<'_>) -> Result<Operations, Error> {
     let mut operations = Operations::new();
     let mut overflow = Overflow::Wrap;
     let mut index = 2;
@@ -134,7 +134,7 @@ fn parse(engine: &Engine, asker: Asker, args: &Args<'_>) -> Result<Operations, E
             () if args.is(index, "incrby") && left >= 3 => Some(Action::Increment),
             () => return Err(Error::Syntax),
         };
-        let field = Field::parse(engine, asker, &args[index + 1], &args[index + 2])?;
+        let field = Field::parse(engine, caller, &args[index + 1], &args[index + 2])?;
         index += 3;
         let action = match action {
             None => Action::Get,
@@ -200,7 +200,7 @@ impl Operation {
 }
 
 impl Field {
-    fn parse(engine: &Engine, asker: Asker, kind: &[u8], offset: &[u8]) -> Result<Field, Error> {
+    fn parse(engine: &Engine, caller: Caller, kind: &[u8], offset: &[u8]) -> Result<Field, Error> {
         let (signed, digits) = match kind {
             [b'i', digits @ ..] => (true, digits),
             [b'u', digits @ ..] => (false, digits),
@@ -215,7 +215,7 @@ impl Field {
             [b'#', text @ ..] => number(text)?.wrapping_mul(bits),
             text => number(text)?,
         };
-        Ok(Field { signed, bits: bits as u32, at: check_offset(engine, asker, offset)? })
+        Ok(Field { signed, bits: bits as u32, at: check_offset(engine, caller, offset)? })
     }
 
     /// Returns the offset of the bit after the last.

@@ -7,12 +7,12 @@ use crate::bitmaps::popcount::count_ones;
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::lending::{self, Lending};
+use crate::core::yielding::{self, Yielding};
 use crate::strings::substring::{is_reversed, max_length, span};
 use engine::data::event_class::EventClass;
 use engine::data::value::{Object, Str};
+use engine::keyspace::caller::Caller;
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::origin::Asker;
 use engine::propagation::logged_words::record;
 use engine::{Engine, Error, Word};
 
@@ -90,17 +90,17 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 /// Parses a bit's number; it must lie within the longest string that is allowed.
-fn bit_offset(engine: &Engine, asker: Asker, text: &[u8]) -> Result<u64, Error> {
+fn bit_offset(engine: &Engine, caller: Caller, text: &[u8]) -> Result<u64, Error> {
     let offset = resp::number::parse_i64(text).ok_or(Error::BitOffset)?;
-    check_offset(engine, asker, offset)
+    check_offset(engine, caller, offset)
 }
 
 /// Offsets up to here lie within every limit that can be configured.
 const ALWAYS_ALLOWED: u64 = 8 << 20;
 
-pub(crate) fn check_offset(engine: &Engine, asker: Asker, offset: i64) -> Result<u64, Error> {
+pub(crate) fn check_offset(engine: &Engine, caller: Caller, offset: i64) -> Result<u64, Error> {
     match u64::try_from(offset) {
-        Ok(offset) if offset < ALWAYS_ALLOWED || offset / 8 < max_length(engine, asker) as u64 => Ok(offset),
+        Ok(offset) if offset < ALWAYS_ALLOWED || offset / 8 < max_length(engine, caller) as u64 => Ok(offset),
         _ => Err(Error::BitOffset),
     }
 }
@@ -114,7 +114,7 @@ fn bit_at(bytes: &[u8], offset: u64) -> bool {
 }
 
 fn getbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = bit_offset(cx.engine, cx.keys.origin().asker, &args[2])?;
+    let offset = bit_offset(cx.engine, cx.keys.origin().caller, &args[2])?;
     let value = cx.keys.string(cx.key(args, 1))?;
     let bit = value.is_some_and(|value| bit_at(value.bytes(&mut itoa::Buffer::new()), offset));
     cx.reply.int(i64::from(bit));
@@ -122,7 +122,7 @@ fn getbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn setbit(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let offset = bit_offset(cx.engine, cx.keys.origin().asker, &args[2])?;
+    let offset = bit_offset(cx.engine, cx.keys.origin().caller, &args[2])?;
     let bit = match resp::number::parse_i64(&args[3]) {
         Some(0) => false,
         Some(1) => true,
@@ -313,7 +313,7 @@ fn bitop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let length = |object: &Object| if let Object::String(bytes) = object { bytes.len() } else { 0 };
     let bytes: usize = (3..args.len()).map(|index| cx.elements(cx.key(args, index), length)).sum();
-    let mut fold = Fold::new(operation, cx.lending(bytes / lending::BULK)?);
+    let mut fold = Fold::new(operation, cx.yielding(bytes / yielding::BULK)?);
     for index in 3..args.len() {
         let value = cx.keys.string(cx.key(args, index))?;
         let mut digits = itoa::Buffer::new();
@@ -350,46 +350,46 @@ struct Fold<'e> {
     first: Vec<u8>,
     /// Bits that are in some of Y (DIFF1, ANDOR), or in more than one string (ONE).
     others: Vec<u8>,
-    lending: Lending<'e>,
+    yielding: Yielding<'e>,
 }
 
 impl<'e> Fold<'e> {
-    fn new(operation: Operation, lending: Lending<'e>) -> Self {
-        Fold { operation, count: 0, first: Vec::new(), others: Vec::new(), lending }
+    fn new(operation: Operation, yielding: Yielding<'e>) -> Self {
+        Fold { operation, count: 0, first: Vec::new(), others: Vec::new(), yielding }
     }
 
     fn add(&mut self, source: &[u8]) {
         self.count += 1;
-        let Fold { operation, first, others, lending, .. } = self;
+        let Fold { operation, first, others, yielding, .. } = self;
         if self.count == 1 {
             return match operation {
-                Operation::Not => combine(first, source, lending, |_, y| !y),
-                _ => combine(first, source, lending, |_, y| y),
+                Operation::Not => combine(first, source, yielding, |_, y| !y),
+                _ => combine(first, source, yielding, |_, y| y),
             };
         }
         match operation {
-            Operation::And => combine(first, source, lending, |x, y| x & y),
-            Operation::Or => combine(first, source, lending, |x, y| x | y),
-            Operation::Xor => combine(first, source, lending, |x, y| x ^ y),
-            Operation::Diff => combine(first, source, lending, |x, y| x & !y),
-            Operation::Diff1 | Operation::AndOr => combine(others, source, lending, |x, y| x | y),
+            Operation::And => combine(first, source, yielding, |x, y| x & y),
+            Operation::Or => combine(first, source, yielding, |x, y| x | y),
+            Operation::Xor => combine(first, source, yielding, |x, y| x ^ y),
+            Operation::Diff => combine(first, source, yielding, |x, y| x & !y),
+            Operation::Diff1 | Operation::AndOr => combine(others, source, yielding, |x, y| x | y),
             Operation::One => {
                 let mut common = Vec::new();
-                combine(&mut common, first, lending, |_, x| x);
-                combine(&mut common, source, lending, |x, y| x & y);
-                combine(others, &common, lending, |x, y| x | y);
-                combine(first, source, lending, |x, y| x | y);
+                combine(&mut common, first, yielding, |_, x| x);
+                combine(&mut common, source, yielding, |x, y| x & y);
+                combine(others, &common, yielding, |x, y| x | y);
+                combine(first, source, yielding, |x, y| x | y);
             }
             Operation::Not => {}
         }
     }
 
     fn finish(self) -> Vec<u8> {
-        let Fold { operation, mut first, others, lending, .. } = self;
+        let Fold { operation, mut first, others, yielding, .. } = self;
         match operation {
-            Operation::Diff1 => combine(&mut first, &others, &lending, |x, y| !x & y),
-            Operation::AndOr => combine(&mut first, &others, &lending, |x, y| x & y),
-            Operation::One => combine(&mut first, &others, &lending, |x, y| x & !y),
+            Operation::Diff1 => combine(&mut first, &others, &yielding, |x, y| !x & y),
+            Operation::AndOr => combine(&mut first, &others, &yielding, |x, y| x & y),
+            Operation::One => combine(&mut first, &others, &yielding, |x, y| x & !y),
             _ => {}
         }
         first
@@ -401,8 +401,8 @@ const BLOCK: usize = 64 << 10;
 
 /// Applies `f` to each byte of both; zeros continue the shorter one. The compiler turns the loop into vector
 /// instructions.
-fn combine(into: &mut Vec<u8>, other: &[u8], lending: &Lending<'_>, f: impl Fn(u8, u8) -> u8) {
-    let step = |block: &[u8]| lending.steps(block.len() / lending::BULK);
+fn combine(into: &mut Vec<u8>, other: &[u8], yielding: &Yielding<'_>, f: impl Fn(u8, u8) -> u8) {
+    let step = |block: &[u8]| yielding.steps(block.len() / yielding::BULK);
     into.reserve_exact(other.len().saturating_sub(into.len()));
     let (common, more) = other.split_at(into.len().min(other.len()));
     for (block, other) in into.chunks_mut(BLOCK).zip(common.chunks(BLOCK)) {
@@ -527,7 +527,7 @@ mod tests {
             use Operation::*;
             for operation in [And, Or, Xor, Not, Diff, Diff1, AndOr, One] {
                 let sources = if operation == Not { &sources[..1] } else { &sources[..] };
-                let mut fold = Fold::new(operation, Lending::never());
+                let mut fold = Fold::new(operation, Yielding::never());
                 sources.iter().for_each(|source| fold.add(source));
                 let result = fold.finish();
                 prop_assert_eq!(result.len(), sources.iter().map(Vec::len).max().unwrap_or(0));

@@ -1,10 +1,10 @@
 //! Orders of operators: slots, nodes, epochs, failovers.
 
-use super::bus_desk::{ask, must_be_clustered, order, tell, visit};
 use super::keys_in_slot::slot_at;
+use super::node_access::{ask, must_be_clustered, order, tell, visit};
 use crate::core::args::Args;
 use crate::core::context::Context;
-use crate::transactions::node_visit::{desk, hold_reply};
+use crate::transactions::cluster_handle::{defer_reply, handle};
 use cluster::bus::{DebugSettings, FailoverMode};
 use engine::{Engine, Error, Word};
 use std::sync::mpsc;
@@ -80,7 +80,7 @@ pub(super) fn bump_epoch(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
     let start = cx.reply.len();
     let (is_new, epoch) = tell(cx, |bus, now| bus.bump_epoch(now))?;
     cx.reply.simple(format!("{} {epoch}", if is_new { "BUMPED" } else { "STILL" }));
-    hold_reply(cx, args, start);
+    defer_reply(cx, args, start);
     Ok(())
 }
 
@@ -93,7 +93,7 @@ pub(super) fn save_config(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(
 /// Replies whether the file was saved for the client's last order. Within a transaction or a script the command waits
 /// for it at once: the outcome is a part of the reply.
 fn reply_when_saved(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let (desk, visit) = (desk()?, cx.session.node_visit);
+    let (handle, visit) = (handle()?, cx.session.cluster_handle);
     let unsaved = |reason: &str| {
         let text = format!("error saving the cluster node config: {reason}");
         Error::ClusterOrder(Word::of(text))
@@ -102,14 +102,14 @@ fn reply_when_saved(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> 
         let tell = move |engine: &Engine, failure: Option<&str>| {
             client.end(engine, failure.map_or(Ok("OK"), |reason| Err(unsaved(reason))));
         };
-        desk.when_done(visit, Box::new(tell));
-        cx.session.node_visit = 0;
+        handle.when_done(visit, Box::new(tell));
+        cx.session.cluster_handle = 0;
         return Ok(());
     }
     let (told, outcome) = mpsc::channel();
     // The receiver lives until it has received.
-    desk.when_done(visit, Box::new(move |_, failure| _ = told.send(failure.map(unsaved))));
-    desk.flush();
+    handle.when_done(visit, Box::new(move |_, failure| _ = told.send(failure.map(unsaved))));
+    handle.flush();
     if let Ok(Some(error)) = outcome.recv() {
         return Err(error);
     }
@@ -164,7 +164,7 @@ pub(super) fn replicate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(),
 
 pub(super) fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    let by_primary = cx.keys.origin().asker.is_obeyed();
+    let by_primary = cx.keys.origin().caller.is_obeyed();
     let (mut mode, mut index) = (FailoverMode::Agreed, 2);
     while index < args.len() {
         match () {

@@ -1,10 +1,10 @@
 //! Questions of clients and operators to a node: the nodes of the cluster, the owners of slots, the node's state.
 
-use super::bus_desk::{ask, must_be_clustered, visit};
+use super::node_access::{ask, must_be_clustered, visit};
 use crate::core::args::Args;
 use crate::core::cluster_routing::{client_ip, client_port, endpoint};
 use crate::core::context::Context;
-use crate::transactions::node_visit::{Desk, desk};
+use crate::transactions::cluster_handle::{ClusterHandle, handle};
 use cluster::bus::NodeView;
 use cluster::conf::LineFor;
 use cluster::node::Node;
@@ -88,7 +88,7 @@ pub(super) fn links(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error>
 pub(crate) fn link_counts() -> (usize, u64) {
     let links = ask(|view| view.links().to_vec()).unwrap_or_default();
     let receivers = links.iter().filter(|link| !link.is_inbound).count() as u64;
-    let messages = desk().map_or(0, Desk::messages_waiting) * receivers;
+    let messages = handle().map_or(0, ClusterHandle::messages_waiting) * receivers;
     (links.len(), links.iter().map(|link| link.memory).sum::<u64>() + messages)
 }
 
@@ -103,7 +103,7 @@ fn is_available(engine: &Engine, node: &Node) -> bool {
 }
 
 pub(super) fn slots(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let view = desk()?.view();
+    let view = handle()?.view();
     let nodes = view.nodes();
     let mut ranges: Vec<(u16, u16, &Node)> = nodes
         .iter()
@@ -147,7 +147,7 @@ fn reply_node(cx: &mut Context<'_>, node: &Node) {
 }
 
 pub(super) fn shards(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
-    let view = desk()?.view();
+    let view = handle()?.view();
     let nodes = view.nodes();
     let mut shards: BTreeMap<NodeId, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
@@ -250,12 +250,12 @@ pub(crate) const STATES: [&str; 2] = ["fail", "ok"];
 
 /// Visits the fields of CLUSTER INFO; none without a cluster.
 pub(crate) fn each_number(engine: &Engine, visit: &mut dyn FnMut(&str, NodeNumber)) {
-    if let Ok(desk) = desk() {
-        let view = desk.view();
+    if let Ok(handle) = handle() {
+        let view = handle.view();
         // The node may know already that the cluster serves, and admit commands a little later.
         let is_up = view.is_up() && engine.cluster().is_up(&engine.cluster().map());
         visit("cluster_state", NodeNumber::State(is_up));
-        each_count(&view, desk.published(), &mut |name, count| visit(name, NodeNumber::Count(count)));
+        each_count(&view, handle.published(), &mut |name, count| visit(name, NodeNumber::Count(count)));
     }
 }
 

@@ -1,10 +1,10 @@
 //! The keys of one slot: their number, their names, and their removal. They are counted when they are added and
 //! removed, and found among those of their shard, a piece at a time.
 
-use super::bus_desk::must_be_clustered;
+use super::node_access::must_be_clustered;
 use crate::core::args::Args;
 use crate::core::command_table::accepted;
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use crate::transactions::multi::CommandGroup;
 use cluster::slot_set::SlotSet;
@@ -52,7 +52,7 @@ impl SlotNames {
     }
 }
 
-impl Piecewise for SlotNames {
+impl Resumable for SlotNames {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)
@@ -151,7 +151,7 @@ impl SlotRemoval {
     }
 }
 
-impl Piecewise for SlotRemoval {
+impl Resumable for SlotRemoval {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         if matches!(done, Ok(true)) {
@@ -230,12 +230,12 @@ pub(super) fn flush_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use crate::cluster::node_duties;
+    use crate::cluster::node_tasks;
     use crate::testing::Client;
     use cluster::slot_map::SlotMap;
     use cluster::slot_set::SlotSet;
     use engine::data::slot::SLOTS;
-    use engine::keyspace::origin::Asker;
+    use engine::keyspace::caller::Caller;
 
     /// Counts the pieces in which a slot is flushed that has a set of ten thousand members.
     fn pieces(how: &str, lazyfree_lazy_user_flush: &str) -> usize {
@@ -244,7 +244,7 @@ mod tests {
         client.configure("lazyfree-lazy-user-flush", lazyfree_lazy_user_flush);
         client.is(&format!("SADD {{b}}large {members}"), ":10000").is("SET {b}small x", "+OK");
         client.engine().persistence_status().set_clustered(true);
-        client.session().asker = Asker::Replay;
+        client.session().caller = Caller::Replay;
         // 3300 is the slot of `b`.
         let line = format!("CLUSTER FLUSHSLOT 3300 {how}");
         let mut begun = client.begin(&line.split_whitespace().collect::<Vec<_>>());
@@ -281,17 +281,17 @@ mod tests {
     fn keys_of_slots_that_leave_are_not_seen_and_go() {
         let mut client = Client::new();
         client.engine().persistence_status().set_clustered(true);
-        client.session().asker = Asker::Replay;
+        client.session().caller = Caller::Replay;
         (0..300).for_each(|number| _ = client.run(&format!("SET {{a}}{number} v")));
         client.is("SET b 1", "+OK");
         let slots = SlotSet::of([15495..=15495]);
-        client.engine().hidden_slots().hide_leaving(&slots);
+        client.engine().importing_slots().hide_leaving(&slots);
         client.is("DBSIZE", ":1").is("KEYS *", "[b]").is("RANDOMKEY", "b").is("CLUSTER COUNTKEYSINSLOT 15495", ":300");
         assert!(client.run("INFO keyspace").contains("db0:keys=1,"));
         let (engine, now) = (client.engine(), client.now());
-        assert_eq!(node_duties::populated(engine, &SlotSet::all()), SlotSet::of([3300..=3300, 15495..=15495]));
-        node_duties::remove_keys(engine, &slots, "n", now);
-        engine.hidden_slots().end_leaving(&slots);
+        assert_eq!(node_tasks::populated(engine, &SlotSet::all()), SlotSet::of([3300..=3300, 15495..=15495]));
+        node_tasks::remove_keys(engine, &slots, "n", now);
+        engine.importing_slots().end_leaving(&slots);
         client.is("DBSIZE", ":1").is("CLUSTER COUNTKEYSINSLOT 15495", ":0").is("GET b", "1");
     }
 
@@ -312,7 +312,7 @@ mod tests {
         client.beside().begin_wait("XREADGROUP GROUP g c BLOCK 0 STREAMS a >");
         owners[15495] = None;
         client.engine().set_slot_map(map(&owners));
-        node_duties::remove_keys(client.engine(), &SlotSet::of([15495..=15495]), "n", client.now());
+        node_tasks::remove_keys(client.engine(), &SlotSet::of([15495..=15495]), "n", client.now());
         assert_eq!(client.delivered(), ["-CLUSTERDOWN Hash slot not served\r\n"]);
     }
 

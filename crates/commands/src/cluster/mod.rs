@@ -11,18 +11,18 @@ use crate::core::command::{
 };
 use crate::core::context::Context;
 use crate::core::help::reply_help;
-use bus_desk::must_be_clustered;
 use engine::Error;
 use engine::data::slot::slot_of;
+use node_access::must_be_clustered;
 use std::sync::atomic::Ordering::Relaxed;
 
-mod bus_desk;
 mod bus_orders;
 mod bus_questions;
 mod keys_in_slot;
 mod log_text;
 pub mod migration_filter;
-pub mod node_duties;
+mod node_access;
+pub mod node_tasks;
 mod slot_migrations;
 mod slot_order;
 mod slot_scan;

@@ -3,15 +3,15 @@
 //! The node ([`cluster::migration`]) decides the effect of each. A client that sends SYNCSLOTS ESTABLISH becomes the
 //! source of slots: its connection leaves the worker, and a thread that serves these reads from it.
 
-use super::bus_desk::{ask, must_be_clustered, tell, visit};
 use super::bus_orders::by;
+use super::node_access::{ask, must_be_clustered, tell, visit};
 use crate::core::args::Args;
 use crate::core::context::{Context, Flow};
-use crate::transactions::node_visit::hold_reply;
+use crate::transactions::cluster_handle::defer_reply;
 use cluster::Millis;
 use cluster::bus::Bus;
 use cluster::migration::{Job, RequestError, SyncWord};
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::{Error, Word};
 
 fn words_from<'a>(args: &'a Args<'_>, first: usize) -> Vec<&'a [u8]> {
@@ -25,7 +25,7 @@ fn order<R>(cx: &mut Context<'_>, order: impl FnOnce(&mut Bus, Millis) -> Result
 fn reply_ok(cx: &mut Context<'_>, args: &Args<'_>) {
     let start = cx.reply.len();
     cx.reply.ok();
-    hold_reply(cx, args, start);
+    defer_reply(cx, args, start);
 }
 
 pub(super) fn migrate(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -86,7 +86,7 @@ pub(super) fn sync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
         b"establish" => establish(cx, args),
         b"finish" => finish(cx, args),
         // A word from the source to its target reaches the target's replicas, too.
-        _ if cx.session.asker == Asker::Primary => Ok(()),
+        _ if cx.session.caller == Caller::Primary => Ok(()),
         _ => match SyncWord::parse(&args[2]) {
             Some(SyncWord::Capa) => Ok(()),
             Some(word) => {
@@ -100,15 +100,15 @@ pub(super) fn sync(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Erro
 
 /// Records in a replica's own log a word that its primary has sent.
 fn record(cx: &Context<'_>, args: &Args<'_>) {
-    if cx.session.asker == Asker::Primary {
+    if cx.session.caller == Caller::Primary {
         cx.engine.record_apart(args.iter());
     }
 }
 
 fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let is_tracked = cx.session.asker.is_obeyed();
+    let is_tracked = cx.session.caller.is_obeyed();
     if !is_tracked && visit(|bus, _| bus.has_keys_to_remove())? {
-        cx.flow = Flow::NotNow;
+        cx.flow = Flow::RetryLater;
         return Ok(());
     }
     let job = order(cx, |bus, now| bus.establish_import(&words_from(args, 3), is_tracked, now))?;
@@ -123,7 +123,7 @@ fn establish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 }
 
 fn finish(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
-    let is_replayed = cx.session.asker == Asker::Replay;
+    let is_replayed = cx.session.caller == Caller::Replay;
     order(cx, |bus, now| bus.finish_import(&words_from(args, 3), is_replayed, now))?;
     record(cx, args);
     reply_ok(cx, args);

@@ -1,7 +1,7 @@
 //! CLUSTER SETSLOT: replicas get it before it is run, so that a replica that takes over has it.
 
-use super::bus_desk::{must_be_clustered, order, visit};
 use super::keys_in_slot::{has_keys_in, slot_at};
+use super::node_access::{must_be_clustered, order, visit};
 use crate::blocking::{TimedOut, Wait};
 use crate::core::args::Args;
 use crate::core::context::{Blocking, Context, Flow};
@@ -17,7 +17,7 @@ const PATIENCE_MS: i64 = 2000;
 
 pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     must_be_clustered(cx.engine)?;
-    let from_primary = cx.keys.origin().asker.is_obeyed();
+    let from_primary = cx.keys.origin().caller.is_obeyed();
     let slot = slot_at(args, 2)?;
     let names_node = ["migrating", "importing", "node"].iter().any(|word| args.is(3, word)) && args.len() >= 5;
     let action = match () {

@@ -5,12 +5,12 @@
 //! has only named the next slot. A call walks the slots from there on that have the same owner. It stops where the call
 //! before has stopped: a position belongs to these slots only, and `place` has the last of them, too.
 
-use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
+use super::node_access::must_be_clustered;
 use crate::core::args::Args;
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
-use crate::keys::scan_words::{ScanWords, Scanned};
+use crate::keys::scan_options::{ScanWords, Scanned};
 use engine::data::slot::{SLOTS, slot_of, slot_of_pattern};
 use engine::data::value::KeyEntry;
 use engine::keyspace::Keyspace;
@@ -128,7 +128,7 @@ impl SlotScan {
     }
 }
 
-impl Piecewise for SlotScan {
+impl Resumable for SlotScan {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)

@@ -1,9 +1,9 @@
 //! CLUSTER SLOT-STATS: the number of keys in each slot of this node, and the resources that its commands use.
 
-use super::bus_desk::must_be_clustered;
 use super::keys_in_slot::slot_at;
+use super::node_access::must_be_clustered;
 use crate::core::args::Args;
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use engine::data::slot::SLOTS;
 use engine::stats::slot_traffic::SlotUse;
 use engine::{Engine, Error, Word};
@@ -106,7 +106,7 @@ impl KeyCounts {
     }
 }
 
-impl Piecewise for KeyCounts {
+impl Resumable for KeyCounts {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)

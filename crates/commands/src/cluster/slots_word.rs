@@ -23,7 +23,7 @@ pub(crate) enum SlotsWord {
     /// Their keys are removed from here on.
     Left(SlotSet),
     /// Their keys have arrived.
-    Came(SlotSet),
+    LinkEvent(SlotSet),
 }
 
 impl SlotsWord {
@@ -32,7 +32,7 @@ impl SlotsWord {
         let text = std::str::from_utf8(text).ok()?;
         let (kind, ranges): (fn(SlotSet) -> SlotsWord, _) = match text.strip_prefix(LEFT) {
             Some(ranges) => (SlotsWord::Left, ranges),
-            None => (SlotsWord::Came, text.strip_prefix(CAME)?),
+            None => (SlotsWord::LinkEvent, text.strip_prefix(CAME)?),
         };
         let ranges: Option<Vec<RangeInclusive<u16>>> = ranges.split(',').map(range).collect();
         Some(kind(SlotSet::of(ranges?)))
@@ -42,7 +42,7 @@ impl SlotsWord {
     pub fn to_text(&self) -> String {
         let (kind, slots) = match self {
             SlotsWord::Left(slots) => (LEFT, slots),
-            SlotsWord::Came(slots) => (CAME, slots),
+            SlotsWord::LinkEvent(slots) => (CAME, slots),
         };
         let ranges = slots.ranges().into_iter().map(|range| format!("{}-{}", range.start(), range.end()));
         format!("{kind}{}", ranges.collect::<Vec<_>>().join(","))
@@ -52,7 +52,7 @@ impl SlotsWord {
     pub fn take(&self, engine: &Engine) {
         match self {
             SlotsWord::Left(slots) => engine.change_left_slots(|left| *left = left.union(slots)),
-            SlotsWord::Came(slots) => engine.change_left_slots(|left| *left = left.without(slots)),
+            SlotsWord::LinkEvent(slots) => engine.change_left_slots(|left| *left = left.without(slots)),
         }
     }
 }
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
-        for word in [SlotsWord::Left(SlotSet::of([0..=0, 7..=16383])), SlotsWord::Came(SlotSet::of([5..=6]))] {
+        for word in [SlotsWord::Left(SlotSet::of([0..=0, 7..=16383])), SlotsWord::LinkEvent(SlotSet::of([5..=6]))] {
             assert_eq!(SlotsWord::parse(word.to_text().as_bytes()), Some(word));
         }
         for other in ["", "slots left", "slots left ", "slots left 1", "slots left 2-1", "slots left 0-16384", "x 1-2"]

@@ -1,7 +1,7 @@
 //! [`command::batch::command_cache`] with the commands of the rooms.
 
 use crate::batch::command_cache::*;
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command_table::accepted;
 use resp::Span;
 use resp::encode_command;
@@ -38,7 +38,7 @@ fn cached_commands_are_the_ones_that_a_lookup_finds() {
             encode_command(&mut bytes, &["PING"]);
             let mut spans = vec![Span::default()];
             let (end, entry) = command_cache.parse(&bytes, &mut spans).expect("a whole short request");
-            let args = Args::parsed(&bytes, &spans[1..], OwnWords::default());
+            let args = Args::parsed(&bytes, &spans[1..], RetainedArgs::default());
             assert_eq!((end, args.len()), (len, words.len()));
             assert!(args.iter().eq(words.iter().map(|word| word.as_bytes())));
             let found = accepted(&words[..].into());

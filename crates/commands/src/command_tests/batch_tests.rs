@@ -85,14 +85,14 @@ impl Wire {
             match end {
                 BatchEnd::Next => {}
                 BatchEnd::Apart => {
-                    let mode = std::mem::replace(&mut self.session.lending, LendingMode::Apart);
+                    let mode = std::mem::replace(&mut self.session.yielding, LendingMode::Apart);
                     let (session, reply) = (&mut self.session, &mut self.reply);
                     let run = |prepared: &_, args: &mut crate::Args<'_>| {
                         dispatch::run(engine, session, prepared, args, now, reply)
                     };
                     items[done].call(spans, run);
                     done += 1;
-                    (self.session.lending, self.apart) = (mode, self.apart + 1);
+                    (self.session.yielding, self.apart) = (mode, self.apart + 1);
                 }
                 BatchEnd::Chunked(mut work, command) => {
                     while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
@@ -153,7 +153,7 @@ fn a_long_command_is_run_again_apart() {
     // EXEC is run apart in any case.
     for (mode, apart) in [(LendingMode::Never, 1), (LendingMode::OnRequest, 3)] {
         let mut wire = Wire::new(Requests::default(), Protocol::Resp2);
-        wire.session.lending = mode;
+        wire.session.yielding = mode;
         wire.feed(&bytes);
         assert_eq!((wire.output().as_str(), wire.apart), (expected, apart), "{mode:?}");
     }

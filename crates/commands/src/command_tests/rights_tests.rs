@@ -1,4 +1,4 @@
-//! [`command::core::rights`] with the commands of the rooms.
+//! [`command::core::acl_check`] with the commands of the rooms.
 
 use crate::testing::Client;
 

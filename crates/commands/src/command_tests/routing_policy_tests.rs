@@ -1,8 +1,8 @@
-//! [`command::core::forwarding::routing_policy`] of the commands of the rooms.
+//! [`command::core::cluster_proxy::routing_policy`] of the commands of the rooms.
 
 use crate::core::acl_catalog::categories;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Begin, Command, FindKeys, Group};
-use crate::core::forwarding::routing_policy::{Merge, Routing};
 
 /// Commands that set all of their keys or none, which no proxy can do at several nodes.
 const ALL_OR_NOTHING: &[&str] = &["msetex", "msetnx"];

@@ -6,7 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{CallKeys, Command, DENY_OOM, Group, KeyFlags, READONLY, WRITE, key, keyword};
 use crate::core::context::Context;
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use crate::geo::points::{point, reply_distance, reply_point, unit};
 use crate::sorted_sets::sorted_set;
 use engine::data::event_class::EventClass;
@@ -425,11 +425,11 @@ fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error
     let shape = query.by.as_ref().and_then(|by| by.shape(query.center));
     let parts = set.zip(shape.as_ref()).map_or(Vec::new(), |(set, shape)| parts(set, shape));
     let (enough, members) = (query.count.filter(|_| query.any), parts.iter().map(Range::len).sum());
-    let lending = cx.lending(enough.map_or(members, |enough| members.min(enough.saturating_mul(LOOKED_AT))))?;
+    let yielding = cx.yielding(enough.map_or(members, |enough| members.min(enough.saturating_mul(LOOKED_AT))))?;
     let set = cx.keys.together(cx.key(args, form.source));
     let found = match (set, shape) {
         (Some(Value::Payload(Object::SortedSet(set))), Some(shape)) => {
-            chosen(&query, find(set, &parts, &shape, enough, &lending), &lending)
+            chosen(&query, find(set, &parts, &shape, enough, &yielding), &yielding)
         }
         _ => Vec::new(),
     };
@@ -437,9 +437,9 @@ fn search(cx: &mut Context<'_>, args: &Args<'_>, form: Form) -> Result<(), Error
     match query.store {
         Some(destination) => {
             let event = if matches!(form.words, Words::Search { .. }) { "geosearchstore" } else { "georadiusstore" };
-            store(cx, args, destination, event, &query, &Results { found: &found, meters, lending: &lending });
+            store(cx, args, destination, event, &query, &Results { found: &found, meters, yielding: &yielding });
         }
-        None => reply(cx, &query, &Results { found: &found, meters, lending: &lending }),
+        None => reply(cx, &query, &Results { found: &found, meters, yielding: &yielding }),
     }
     Ok(())
 }
@@ -449,7 +449,7 @@ struct Results<'f> {
     found: &'f [Found],
     /// Meters of the unit of distances.
     meters: f64,
-    lending: &'f Lending<'f>,
+    yielding: &'f Yielding<'f>,
 }
 
 /// Members that are looked at, usually at most, until one is found.
@@ -467,12 +467,12 @@ fn find(
     parts: &[Range<usize>],
     shape: &Shape,
     enough: Option<usize>,
-    lending: &Lending<'_>,
+    yielding: &Yielding<'_>,
 ) -> Vec<Found> {
     let mut found = Vec::new();
     for ranks in parts {
         for (member, score) in set.range(ranks.clone()) {
-            lending.step();
+            yielding.step();
             let point = Point::decode(score);
             if let Some(distance) = shape.distance_inside(point) {
                 found.push(Found { member: member.to_vec(), score, point, distance });
@@ -486,9 +486,9 @@ fn find(
 }
 
 /// Returns the results in the requested order and number.
-fn chosen(query: &Query, mut found: Vec<Found>, lending: &Lending<'_>) -> Vec<Found> {
+fn chosen(query: &Query, mut found: Vec<Found>, yielding: &Yielding<'_>) -> Vec<Found> {
     let order = |a: &Found, b: &Found| {
-        lending.step();
+        yielding.step();
         a.distance.total_cmp(&b.distance)
     };
     match query.order {
@@ -501,11 +501,11 @@ fn chosen(query: &Query, mut found: Vec<Found>, lending: &Lending<'_>) -> Vec<Fo
 }
 
 fn reply(cx: &mut Context<'_>, query: &Query, results: &Results<'_>) {
-    let Results { found, meters, lending } = results;
+    let Results { found, meters, yielding } = results;
     let extras = [query.with_distance, query.with_hash, query.with_place].into_iter().filter(|with| *with).count();
     cx.reply.array(found.len());
     for one in *found {
-        lending.step();
+        yielding.step();
         if extras > 0 {
             cx.reply.array(extras + 1);
         }
@@ -531,12 +531,12 @@ fn store(
     query: &Query,
     results: &Results<'_>,
 ) {
-    let Results { found, meters, lending } = results;
+    let Results { found, meters, yielding } = results;
     let limits = cx.engine.encoding_limits().sorted_set();
     let mut set = SortedSet::default();
     set.reserve(found.len(), found.iter().map(|one| one.member.len()).max().unwrap_or(0), limits);
     for one in *found {
-        lending.step();
+        yielding.step();
         let score = if query.store_distance { one.distance / meters } else { one.score };
         set.insert(&one.member, score, limits);
     }

@@ -7,7 +7,7 @@ use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
 use crate::hashes::hash::{now, reply_item};
-use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
+use crate::keys::scan_options::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use engine::data::value::{Collection, Object};
 use engine::snapshot::streamed_reply::Lister;

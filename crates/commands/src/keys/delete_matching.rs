@@ -13,9 +13,9 @@
 
 use crate::core::admission::{Verdict, admit_piece};
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Command, Group, NO_MULTI, NO_SCRIPT, WRITE};
-use crate::core::context::{Context, Flow, Piecewise};
-use crate::core::forwarding::routing_policy::{Merge, Routing};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
 use engine::Error;
 use engine::data::event_class::EventClass;
@@ -144,7 +144,7 @@ impl Deletion {
     }
 }
 
-impl Piecewise for Deletion {
+impl Resumable for Deletion {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)

@@ -4,11 +4,11 @@
 //! swap them, which does not depend on their contents. The memory is freed afterwards: in the background, or with SYNC
 //! piece by piece before the reply.
 
+use crate::core::acl_check::databases_at;
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{ALL_DBS, Command, FAST, Group, READONLY, WRITE};
-use crate::core::context::{Blocking, Context, Flow, Piecewise};
-use crate::core::forwarding::routing_policy::{Merge, Routing};
-use crate::core::rights::databases_at;
+use crate::core::context::{Blocking, Context, Flow, Resumable};
 use crate::keys::table_exchange::replace;
 use crate::persistence::save::save_instead;
 use engine::config::Directive;
@@ -97,14 +97,14 @@ pub const COMMANDS: &[Command] = &[
 fn dbsize(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     let (mut count, engine, db) = (0, cx.engine, cx.keys.db_index());
     if cx.keys.holds_nothing()
-        && !engine.hidden_slots().is_any()
+        && !engine.importing_slots().is_any()
         && let Some(keys) = engine.known_len(db)
     {
         cx.reply.int(keys as i64);
         return Ok(());
     }
     for shard in 0..engine.locks().len() {
-        count += match engine.hidden_slots().hides_any(engine.hasher().slots_of(shard)) {
+        count += match engine.importing_slots().hides_any(engine.hasher().slots_of(shard)) {
             true => cx.keys.with_shard(shard, |shard, _| engine.visible_in(shard, db))?,
             false => cx.keys.shard_len(shard)?,
         };
@@ -169,7 +169,7 @@ fn wants_save(cx: &mut Context<'_>, was_saving: bool) -> bool {
     }
     // A transaction holds the locks that a save needs. A primary's stream is applied under the lock under which a save
     // begins.
-    let later = was_saving || matches!(cx.blocking, Blocking::Refused) || cx.keys.origin().asker.is_obeyed();
+    let later = was_saving || matches!(cx.blocking, Blocking::Refused) || cx.keys.origin().caller.is_obeyed();
     if later {
         saves.scheduled.store(true, Relaxed);
     }
@@ -237,7 +237,7 @@ impl FreeBeforeReply {
 /// Entries that are freed in one piece: some hundred microseconds' worth.
 const FREED_AT_ONCE: usize = 1000;
 
-impl Piecewise for FreeBeforeReply {
+impl Resumable for FreeBeforeReply {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let FreeBeforeReply { tables, large, .. } = self;
         if let Some(object) = large.last_mut() {

@@ -9,8 +9,8 @@
 use engine::data::slot::slot_of;
 use engine::data::value::{KeyEntry, ValueExt};
 use engine::data::value_type::ValueType;
+use engine::keyspace::caller::is_due;
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::is_due;
 use engine::{Error, glob};
 use std::ops::RangeInclusive;
 use structures::hashtable::position;
@@ -118,7 +118,7 @@ impl KeyWalk {
         mut visit: impl FnMut(Option<&KeyEntry>) -> bool,
     ) -> Result<(), Error> {
         let (keyspace, db, now) = (keys.keyspace(), keys.db_index(), keys.expiry_now());
-        let hidden = Some(keyspace.hidden_slots()).filter(|hidden| hidden.is_any());
+        let hidden = Some(keyspace.importing_slots()).filter(|hidden| hidden.is_any());
         let (mut has_hidden, mut hidden_buckets) = (false, 0);
         let mut at = Some(self.position);
         // A bucket may have been joined with one that was visited before the lock was last released.

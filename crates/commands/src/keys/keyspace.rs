@@ -3,11 +3,11 @@
 //! A key's shard depends on its name alone. So MOVE, and COPY to another database, find both databases under
 //! the one lock of the name, and RENAME needs the locks of two names at most.
 
+use crate::core::acl_check::databases_at;
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::forwarding::routing_policy::{Merge, Routing};
-use crate::core::rights::databases_at;
 use engine::Error;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
@@ -250,8 +250,8 @@ fn copy(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Err(Error::SameObject);
     }
     let mark = cx.engine.access_clock(cx.now_ms()).fresh();
-    let lending = cx.lending(cx.elements(from, Object::elements_to_copy))?;
-    let copy = cx.keys.find(from).map(|entry| copied(&entry, to.name, mark, &|| lending.step()));
+    let yielding = cx.yielding(cx.elements(from, Object::elements_to_copy))?;
+    let copy = cx.keys.find(from).map(|entry| copied(&entry, to.name, mark, &|| yielding.step()));
     cx.keys.select(target_db);
     let done = copy.is_some_and(|copy| {
         let mut target = cx.keys.edit(to);

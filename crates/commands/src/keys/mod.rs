@@ -13,7 +13,7 @@ pub mod keyspace;
 pub mod migrate;
 pub mod object;
 pub mod scan;
-pub mod scan_words;
+pub mod scan_options;
 pub mod sort;
 pub(crate) mod table_exchange;
 

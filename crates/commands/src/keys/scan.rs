@@ -5,14 +5,14 @@
 //! is the walk's position.
 
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Command, Group, READONLY, TOUCHES_ARBITRARY_KEYS};
-use crate::core::context::{Context, Flow, Piecewise};
-use crate::core::forwarding::routing_policy::{Merge, Routing};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::keys::key_walk::{Filter, KeyWalk, PIECE};
-use crate::keys::scan_words::{self, ScanWords, Scanned, parse_cursor};
+use crate::keys::scan_options::{self, ScanWords, Scanned, parse_cursor};
 use engine::Error;
 use engine::data::slot::slot_of;
-use engine::keyspace::origin::is_due;
+use engine::keyspace::caller::is_due;
 use resp::Reply;
 use std::collections::VecDeque;
 
@@ -141,7 +141,7 @@ impl NameScan {
     }
 }
 
-impl Piecewise for NameScan {
+impl Resumable for NameScan {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let done = self.piece(cx);
         cx.ends(done)
@@ -166,7 +166,7 @@ fn keys(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         return Ok(());
     }
-    let filter = Filter { pattern: scan_words::pattern(pattern).map(<[u8]>::to_vec), ..Filter::default() };
+    let filter = Filter { pattern: scan_options::pattern(pattern).map(<[u8]>::to_vec), ..Filter::default() };
     let walk = KeyWalk::all(&cx.keys);
     NameScan::new(walk, filter, None).begin(cx)
 }
@@ -203,7 +203,7 @@ fn randomkey(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
             Draw::Empty => break,
         }
     }
-    if name.is_none() && cx.engine.hidden_slots().is_any() {
+    if name.is_none() && cx.engine.importing_slots().is_any() {
         name = first_visible(cx)?;
     }
     match name {
@@ -263,7 +263,7 @@ fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
             let Some((name, expiry)) = found.map(|entry| (entry.key().to_vec(), entry.expiry())) else {
                 return Draw::Expired;
             };
-            if engine.hidden_slots().is_any() && engine.hidden_slots().hides(slot_of(&name)) {
+            if engine.importing_slots().is_any() && engine.importing_slots().hides(slot_of(&name)) {
                 return Draw::Expired;
             }
             if expiry.is_some_and(|expiry| is_due(expiry, now)) {

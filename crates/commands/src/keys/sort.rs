@@ -5,19 +5,19 @@
 //! value, and runs with the right to any shard. A command without them stays with its own key's lock, or with that and
 //! the destination's.
 
+use crate::core::acl_check;
 use crate::core::args::Args;
 use crate::core::command::CallKeys;
 use crate::core::command::{Begin, Command, DENY_OOM, FindKeys, Group, KeyFlags, KeySpec, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::lending::Lending;
-use crate::core::rights;
+use crate::core::yielding::Yielding;
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::slot::{slot_of, slot_of_pattern};
 use engine::data::value::{Object, Str, Value, ValueExt};
+use engine::keyspace::caller::Caller;
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::origin::Asker;
 use resp::number::parse_f64;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -100,7 +100,7 @@ fn sort_ro(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn options_of<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, may_store: bool) -> Result<Options<'a>, Error> {
     let is_clustered = cx.engine.is_clustered();
-    let may_read_any_key = || rights::may_read_any_key(cx.engine, cx.session, cx.command, args);
+    let may_read_any_key = || acl_check::may_read_any_key(cx.engine, cx.session, cx.command, args);
     Options::parse(args, may_store, is_clustered, may_read_any_key)
 }
 
@@ -254,10 +254,10 @@ impl Elements {
     }
 
     /// Takes the value's elements, in its own order; lists and sorted sets backwards on request.
-    fn of(value: &Value<'_>, backwards: bool, lending: &Lending<'_>) -> Result<Elements, Error> {
+    fn of(value: &Value<'_>, backwards: bool, yielding: &Yielding<'_>) -> Result<Elements, Error> {
         let mut elements = Elements::default();
         let mut push = |element: &[u8]| {
-            lending.step();
+            yielding.step();
             elements.push(element);
         };
         let mut digits = itoa::Buffer::new();
@@ -286,25 +286,25 @@ fn sort_with(cx: &mut Context<'_>, args: &Args<'_>, options: &Options<'_>) -> Re
     }
     let mut keeps_order = options.keeps_order;
     let (mut alpha, mut by) = (options.alpha, options.by.as_ref());
-    let is_kept = options.store.is_some() || cx.keys.origin().asker == Asker::Script;
-    let lending = cx.lending(cx.elements(source, count).saturating_mul(options.get.len() + 1))?;
+    let is_kept = options.store.is_some() || cx.keys.origin().caller == Caller::Script;
+    let yielding = cx.yielding(cx.elements(source, count).saturating_mul(options.get.len() + 1))?;
     let elements = match cx.keys.value(source) {
         Some(value) => {
             // A set has no order of its own: a stored result or a script must not depend on it.
             if keeps_order && is_kept && value.as_collection::<Set>().is_ok() {
                 (keeps_order, alpha, by) = (false, true, None);
             }
-            Elements::of(&value, keeps_order && options.descending, &lending)?
+            Elements::of(&value, keeps_order && options.descending, &yielding)?
         }
         None => Elements::default(),
     };
     index_sorted_set(&mut cx.keys, source)?;
     let mut order: Vec<usize> = (0..elements.len()).collect();
     if !keeps_order {
-        let sorting = Sorting { elements: &elements, by, descending: options.descending, lending: &lending };
+        let sorting = Sorting { elements: &elements, by, descending: options.descending, yielding: &yielding };
         if alpha { sorting.by_text(&mut cx.keys, &mut order) } else { sorting.by_number(&mut cx.keys, &mut order)? }
     }
-    let chosen = Chosen { elements: &elements, order: &order[options.range(order.len())], lending: &lending };
+    let chosen = Chosen { elements: &elements, order: &order[options.range(order.len())], yielding: &yielding };
     match options.store {
         Some(store) => store_result(cx, args, store, options, &chosen),
         None => reply_result(cx, options, &chosen),
@@ -337,19 +337,19 @@ struct Sorting<'s> {
     elements: &'s Elements,
     by: Option<&'s Pattern<'s>>,
     descending: bool,
-    lending: &'s Lending<'s>,
+    yielding: &'s Yielding<'s>,
 }
 
 impl Sorting<'_> {
     /// Orders two elements. Each comparison counts as a step.
     fn directed(&self, order: Ordering) -> Ordering {
-        self.lending.step();
+        self.yielding.step();
         if self.descending { order.reverse() } else { order }
     }
 
     /// Returns the weight of an element.
     fn weight<'e>(&'e self, keys: &mut Keys<'_>, index: usize, name: &mut Vec<u8>) -> Option<Cow<'e, [u8]>> {
-        self.lending.step();
+        self.yielding.step();
         let element = self.elements.get(index);
         match self.by {
             Some(pattern) => pattern.look_up(keys, element, name),
@@ -400,7 +400,7 @@ fn number(text: &[u8]) -> Option<f64> {
 struct Chosen<'s> {
     elements: &'s Elements,
     order: &'s [usize],
-    lending: &'s Lending<'s>,
+    yielding: &'s Yielding<'s>,
 }
 
 /// Gives every result to `take`: the elements themselves, or for each the values of GET's patterns.
@@ -412,7 +412,7 @@ fn each_result(
 ) {
     let mut name = Vec::new();
     for index in chosen.order {
-        chosen.lending.steps(1 + options.get.len());
+        chosen.yielding.steps(1 + options.get.len());
         let element = chosen.elements.get(*index);
         if options.get.is_empty() {
             take(Some(Cow::Borrowed(element)));

@@ -91,9 +91,9 @@ mod tests {
     use crate::core::context::Now;
     use crate::core::dispatch;
     use crate::testing::Client;
+    use engine::keyspace::caller::{Caller, ExecContext};
     use engine::keyspace::held_locks::HeldLocks;
     use engine::keyspace::keys::Keys;
-    use engine::keyspace::origin::{Asker, Origin};
     use engine::time::UnixUs;
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         for (db, name) in [(0, "both"), (0, "new"), (3, "third"), (6, "sixth")] {
             let hash = beside.hasher().hash(name.as_bytes());
             let held = HeldLocks::keys(&beside, std::iter::once(hash));
-            let mut keys = Keys::new(&beside, held, db, Origin { asker: Asker::Replay, now: UnixMs(0) });
+            let mut keys = Keys::new(&beside, held, db, ExecContext { caller: Caller::Replay, now: UnixMs(0) });
             let key = keys.key(name.as_bytes());
             let mut edit = keys.edit(key);
             edit.set_string(engine::data::value::NewString::Bytes(b"2"), engine::keyspace::edit::Ttl::Clear);

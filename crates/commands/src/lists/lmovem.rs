@@ -132,18 +132,18 @@ fn move_elements(cx: &mut Context<'_>, args: &Args<'_>, wanted: &Move) -> Result
     }
     let count = wanted.count.min(len);
     let rules = cx.engine.encoding_limits().list();
-    let lending = cx.lending(count)?;
+    let yielding = cx.yielding(count)?;
     let taken = if wanted.from == End::Head { 0..count } else { len - count..len };
     let mut elements = Vec::with_capacity(count);
     if let Some(list) = cx.keys.edit(source).collection::<List>()? {
         list.each(taken.clone(), wanted.one_by_one && wanted.from == wanted.to, |item| {
-            lending.step();
+            yielding.step();
             elements.push(Element::of(item));
         });
     }
     let push = |list: &mut List| {
         for index in 0..count {
-            lending.step();
+            yielding.step();
             let index = if wanted.to == End::Head { count - 1 - index } else { index };
             elements[index].push(list, wanted.to, &rules);
         }

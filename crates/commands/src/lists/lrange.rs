@@ -6,7 +6,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::lists::list::{range, reply_item};
 use engine::Error;
 use resp::Reply;
@@ -63,7 +63,7 @@ struct Elements {
     reverse: bool,
 }
 
-impl Piecewise for Elements {
+impl Resumable for Elements {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let enough = cx.reply.len() + PIECE;
         while cx.reply.len() < enough {

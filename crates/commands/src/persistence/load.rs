@@ -11,7 +11,7 @@
 //!           reader   128 of a shard      32 at most    helpers, reader
 //! ```
 
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use crate::scripting::fcall;
 use cluster::slot_set::SlotSet;
 use engine::Engine;
@@ -19,16 +19,16 @@ use engine::config::{Config, Directive};
 use engine::data::key_hash::KeyHash;
 use engine::data::value::KeyEntry;
 use engine::keyspace::Keyspace;
+use engine::keyspace::caller::{Caller, ExecContext, is_due};
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::{Key, Keys};
-use engine::keyspace::origin::{Asker, Origin, is_due};
 use engine::scripts::function_libraries::Libraries;
 use engine::time::{UnixMs, UnixUs};
 use persistence::format::Family;
 use persistence::load::{self, Doing, LoadOptions, LoadedKey, Sink, Unread};
-use persistence::source::{Fault, Reason, Source};
+use persistence::rdb_reader::{Fault, Reason, Source};
 use persistence::{check, decode};
-use replication::ids::ReplicationId;
+use replication::replid::ReplicationId;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::{self, Display, Formatter};
@@ -441,10 +441,10 @@ impl Inserter<'_> {
         entries.sort_by_key(|(hash, _)| hash.shard());
         entries.iter().for_each(|(hash, _)| self.keyspace.prefetch_bucket(batch.db, *hash));
         let (mut inserted, mut name, mut entries) = (0, Vec::new(), entries.into_iter().peekable());
-        while let Some((first, _)) = entries.peek() {
-            let (first, shard) = (*first, first.shard());
-            let held = HeldLocks::keys(self.keyspace, std::iter::once(first));
-            let mut keys = Keys::new(self.keyspace, held, batch.db, Origin { asker: Asker::Replay, now: self.now });
+        let context = ExecContext { caller: Caller::Replay, now: self.now };
+        while let Some(&(first, _)) = entries.peek() {
+            let (held, shard) = (HeldLocks::keys(self.keyspace, std::iter::once(first)), first.shard());
+            let mut keys = Keys::new(self.keyspace, held, batch.db, context);
             while let Some((hash, mut entry)) = entries.next_if(|(hash, _)| hash.shard() == shard) {
                 name.clear();
                 name.extend_from_slice(entry.key());
@@ -510,7 +510,7 @@ struct Loader<'i, 'e> {
     history: (Option<ReplicationId>, Option<u64>, u32),
     loaded: LoadedFile,
     /// The lending of the worker whose client loads.
-    lending: Lending<'e>,
+    yielding: Yielding<'e>,
 }
 
 /// Empty keys that the log names.
@@ -530,7 +530,7 @@ impl<'i, 'e> Loader<'i, 'e> {
             begin,
             history: (None, None, 0),
             loaded: LoadedFile::default(),
-            lending: Lending::without_locks(engine),
+            yielding: Yielding::without_locks(engine),
         }
     }
 
@@ -633,7 +633,7 @@ impl Sink for Loader<'_, '_> {
     fn slot_import(&mut self, name: &[u8; 40], slots: SlotSet) {
         self.engine.host().track_import(name, &slots);
         // A data set that is read beside the served one counts by itself.
-        self.inserter.keyspace.hidden_slots().hide(*name, slots);
+        self.inserter.keyspace.importing_slots().hide(*name, slots);
     }
 
     fn function(&mut self, code: Vec<u8>) -> Result<(), String> {
@@ -673,7 +673,7 @@ impl Sink for Loader<'_, '_> {
 
     fn progress(&mut self, offset: u64, _: Doing) {
         self.engine.persistence_status().loading.loaded_bytes.store(offset, Relaxed);
-        self.lending.step();
+        self.yielding.step();
     }
 }
 

@@ -4,12 +4,12 @@
 //! are the crate `persistence`'s; files and threads are the host's.
 
 pub mod aof;
-pub mod ending;
-mod hand_over;
 pub mod history_fields;
 pub mod load;
+pub mod prepare_shutdown;
 pub mod save;
 pub mod shutdown;
+mod shutdown_failover;
 pub mod write_options;
 
 use crate::core::command::Command;

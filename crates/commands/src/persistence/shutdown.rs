@@ -5,7 +5,7 @@ use crate::core::busy_script;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_MULTI, NO_SCRIPT, STALE};
 use crate::core::context::{Context, Flow};
-use crate::persistence::ending::{End, HowToEnd, LastSave};
+use crate::persistence::prepare_shutdown::{End, HowToEnd, LastSave};
 use engine::config::Directive;
 use engine::{Engine, Error};
 
@@ -63,12 +63,12 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         is_safe: given("safe"),
         hands_over: given("failover"),
     };
-    let asker = described(engine, &cx.session.info, cx.now_ms());
+    let caller = described(engine, &cx.session.info, cx.now_ms());
     let end = End::join(engine);
     if end.waits(engine, how) {
-        return end_elsewhere(cx, args, end, how, asker).inspect_err(|_| end.fail(engine));
+        return end_elsewhere(cx, args, end, how, caller).inspect_err(|_| end.fail(engine));
     }
-    if !end.perform(engine, how, Some(&asker)) {
+    if !end.perform(engine, how, Some(&caller)) {
         return Err(Error::ShutdownFailed);
     }
     cx.flow = Flow::Shutdown;
@@ -76,9 +76,9 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Makes the client wait, and another thread perform the end.
-fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, end: End, how: HowToEnd, asker: String) -> Result<(), Error> {
+fn end_elsewhere(cx: &mut Context<'_>, args: &Args<'_>, end: End, how: HowToEnd, caller: String) -> Result<(), Error> {
     let waiting = cx.wait_elsewhere(args).ok_or(Error::ShutdownFailed)?;
-    let work = move |engine: &Engine| match end.perform(engine, how, Some(&asker)) {
+    let work = move |engine: &Engine| match end.perform(engine, how, Some(&caller)) {
         true => engine.host().stop(),
         false => waiting.end(engine, Err(Error::ShutdownFailed)),
     };

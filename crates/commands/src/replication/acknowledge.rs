@@ -2,7 +2,7 @@
 //! them.
 
 use crate::core::args::Args;
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use engine::config::Directive;
 use engine::keyspace::record::LogUser;
 use engine::status::acknowledgement::{AckNeed, REPLICAS_MAX};
@@ -36,7 +36,7 @@ pub(crate) fn acknowledge(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(
 /// Waits until changes have places in a log that replies can wait for.
 struct LogBegins;
 
-impl Piecewise for LogBegins {
+impl Resumable for LogBegins {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let has_begun = cx.engine.is_logged_for(LogUser::Replicas) || cx.engine.replication().is_replica();
         if has_begun {

@@ -18,10 +18,10 @@ use crate::core::queued;
 use crate::core::session::{LendingMode, Session};
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
+use engine::keyspace::caller::Caller;
 use engine::keyspace::held_locks::LockTimeout;
-use engine::keyspace::origin::Asker;
 use engine::time::Nanos;
-use replication::units::{Unit, Units};
+use replication::stream_parser::{Unit, Units};
 use resp::{Protocol, Reply, RequestLimits, Span};
 use std::sync::Arc;
 
@@ -55,12 +55,12 @@ impl Applier {
     /// Returns the applier of the connection that `info` describes, on the thread that counts as this worker, in
     /// database `db`.
     pub fn new(info: Arc<ClientInfo>, worker: usize, db: u32) -> Applier {
-        Applier::of(info, Asker::Primary, worker, db)
+        Applier::of(info, Caller::Primary, worker, db)
     }
 
     /// Returns the applier of a server that this one obeys without following it.
-    pub fn of(info: Arc<ClientInfo>, asker: Asker, worker: usize, db: u32) -> Applier {
-        let mut session = Session::obeyed(info, asker);
+    pub fn of(info: Arc<ClientInfo>, caller: Caller, worker: usize, db: u32) -> Applier {
+        let mut session = Session::obeyed(info, caller);
         (session.worker, session.db) = (worker, db);
         session.patience = LockTimeout::Short;
         Applier {
@@ -164,20 +164,20 @@ impl Applier {
         let (mut done, end) = run.run(items, spans);
         match end {
             BatchEnd::Next | BatchEnd::Full => {}
-            BatchEnd::Retry { .. } => return Ok((done - 1, true)),
+            BatchEnd::BlockedCommand { .. } => return Ok((done - 1, true)),
             BatchEnd::Later => return Ok((done, true)),
             BatchEnd::Violation(_) => return Err(NoCommands),
             BatchEnd::Chunked(mut work, command) => {
                 while !dispatch::step(engine, &mut self.session, command, &mut **work, now, &mut self.reply) {}
             }
             BatchEnd::Apart => {
-                let mode = std::mem::replace(&mut self.session.lending, LendingMode::Apart);
+                let mode = std::mem::replace(&mut self.session.yielding, LendingMode::Apart);
                 let (session, reply) = (&mut self.session, &mut self.reply);
                 let run =
                     |prepared: &_, args: &mut Args<'_>| dispatch::run(engine, session, prepared, args, now, reply);
                 let flow = items[done].call(spans, run);
-                self.session.lending = mode;
-                if matches!(flow, Some(Flow::NotNow | Flow::Postponed)) {
+                self.session.yielding = mode;
+                if matches!(flow, Some(Flow::RetryLater | Flow::Postponed)) {
                     return Ok((done, true));
                 }
                 done += 1;

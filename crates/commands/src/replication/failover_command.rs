@@ -20,7 +20,7 @@ use engine::status::replication_status::{LinkState, PrimaryAddress};
 use engine::time::SteadyMs;
 use engine::{Engine, Error};
 use replication::failover_state::{Decision, Failover, FailoverRequest, FailoverState, Outcome, Target};
-use replication::ids::ReplicationId;
+use replication::replid::ReplicationId;
 
 pub(crate) const COMMANDS: &[Command] = &[Command {
     name: "failover",
@@ -265,7 +265,7 @@ mod tests {
     use crate::testing::Client;
     use engine::status::replication_status::{ReplicaInfo, ReplicaState};
     use engine::time::SteadyMs;
-    use replication::follower::Handshake;
+    use replication::replica_handshake::Handshake;
     use resp::Reply;
     use std::sync::Arc;
 
@@ -378,7 +378,7 @@ mod tests {
             dispatch::run(&engine, client.session(), &prepared, &mut args, now, &mut Reply::default())
         };
         status.set_offset(99);
-        assert!(matches!(ask(&mut client), Flow::NotNow) && status.is_replica());
+        assert!(matches!(ask(&mut client), Flow::RetryLater) && status.is_replica());
         status.set_offset(100);
         assert!(matches!(ask(&mut client), Flow::Replicate) && !status.is_replica());
     }

@@ -4,16 +4,16 @@
 //! A thread that changes it holds the right to apply the primary's stream for the moment
 //! ([`applying`](engine::status::replication_status::ReplicationStatus::applying)), so that nothing of a former
 //! primary's is applied any more afterwards. A primary that becomes a replica first makes all writes part of its stream
-//! ([`step_down`](crate::replication::step_down)).
+//! ([`demote`](crate::replication::demote)).
 
-use super::good_replicas;
+use super::min_replicas;
 use crate::persistence::aof;
 use engine::config::{Config, Directive, Upstream};
 use engine::locks::sync::{MutexGuard, lock_soon};
 use engine::status::replication_status::{LinkState, PrimaryAddress, new_id};
 use engine::time::SteadyMs;
 use engine::{Engine, Error};
-use replication::ids::{History, ReplicationId};
+use replication::replid::{History, ReplicationId};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ pub(crate) fn refresh(engine: &Engine, config: &Config) {
     let is_up = status.link().state == LinkState::Connected;
     let reasons = engine.persistence_status();
     // A server that leads from now on asks for replicas before it takes the first write.
-    good_replicas::refresh(engine, config);
+    min_replicas::refresh(engine, config);
     reasons.set_follows(is_replica);
     reasons.set_read_only_replica(is_replica && config.flag(Directive::REPLICA_READ_ONLY));
     reasons.set_stale(is_replica && !is_up && !config.flag(Directive::REPLICA_SERVE_STALE_DATA));

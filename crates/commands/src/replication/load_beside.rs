@@ -15,7 +15,7 @@ use engine::keyspace::Keyspace;
 use engine::scripts::function_libraries::Libraries;
 use engine::status::persistence_status::PersistenceStatus;
 use engine::time::UnixUs;
-use persistence::source::{Reason, Source};
+use persistence::rdb_reader::{Reason, Source};
 use std::cell::RefCell;
 use std::io::Read;
 use std::mem;

@@ -6,20 +6,20 @@
 
 pub mod acknowledge;
 pub mod applier;
+pub mod demote;
 pub mod failover_command;
 pub mod follow;
-pub mod good_replicas;
 pub mod load_beside;
 #[cfg(test)]
 mod logged_effects_tests;
+pub mod min_replicas;
 pub(crate) mod psync;
 pub(crate) mod replconf;
+pub mod replica_error;
 pub(crate) mod replicaof;
 pub(crate) mod role;
 pub mod snapshot_load;
 pub mod snapshot_options;
-pub mod step_down;
-pub mod stray_command;
 pub(crate) mod stream_catch_up;
 pub mod wait_replicas;
 

@@ -7,7 +7,7 @@ use crate::replication::failover_command;
 use engine::status::replication_status::LinkState;
 use engine::{Error, Word};
 use replication::failover_state::FailoverState;
-use replication::follower::SyncRequest;
+use replication::replica_handshake::SyncRequest;
 
 pub const COMMANDS: &[Command] = &[
     Command {

@@ -5,7 +5,7 @@ use crate::core::command::{ADMIN, ALLOW_BUSY, Command, Group, LOADING, NO_SCRIPT
 use crate::core::context::Context;
 use engine::config::Directive;
 use engine::{Error, Word};
-use replication::follower::BadOption;
+use replication::replica_handshake::BadOption;
 
 pub const COMMANDS: &[Command] = &[Command {
     name: "replconf",

@@ -4,9 +4,9 @@ use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::client_line::described;
 use crate::core::command::{ADMIN, Command, Group, NO_ASYNC_LOADING, NO_SCRIPT, STALE};
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
+use crate::replication::demote;
 use crate::replication::follow::{Waits, follow, follow_locked};
-use crate::replication::step_down;
 use engine::Error;
 use engine::status::replication_status::PrimaryAddress;
 use replication::failover_state::{FailoverState, Target};
@@ -72,8 +72,8 @@ fn replicaof(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     match primary {
         Some(primary) if present.is_none() => {
             let text = notice(Some(&primary), &user);
-            let order = step_down::begin(cx, Target { host: primary.host, port: primary.port });
-            let mut work = step_down::Await::new(order, text);
+            let order = demote::begin(cx, Target { host: primary.host, port: primary.port });
+            let mut work = demote::Await::new(order, text);
             if !work.step(cx) {
                 cx.flow = Flow::more(work);
             }
@@ -133,7 +133,7 @@ impl Replicaof {
     }
 }
 
-impl Piecewise for Replicaof {
+impl Resumable for Replicaof {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if self.settle.is_none() {
             if !self.change(cx) {

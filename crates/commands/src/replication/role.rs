@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group, LOADING, NO_SCRIPT, STALE};
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::replication::stream_catch_up::StreamCatchUp;
 use engine::Error;
 use engine::status::replication_status::LinkState;
@@ -32,7 +32,7 @@ fn role(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 /// A ROLE whose offset is not known yet.
 struct Role(StreamCatchUp);
 
-impl Piecewise for Role {
+impl Resumable for Role {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.0.is_done(cx.engine) {
             return false;

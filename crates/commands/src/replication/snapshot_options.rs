@@ -6,7 +6,7 @@ use engine::config::Directive;
 use engine::snapshot::open_snapshots::Purpose;
 use persistence::format::Family;
 use persistence::save::SaveOptions;
-use replication::follower::{Handshake, SnapshotVersion};
+use replication::replica_handshake::{Handshake, SnapshotVersion};
 
 /// Returns the options for a replica that has declared these properties.
 pub fn options(engine: &Engine, handshake: &Handshake) -> SaveOptions {

@@ -6,22 +6,22 @@ use super::current_run::{RUN, Reach};
 use super::debugger;
 use super::failure::{ErrorTable, Failed};
 use super::flags::ScriptFlags;
-use super::interpreter::{Compiled, Interpreter, Outcome, ScriptWords};
+use super::interpreter::{Compiled, Interpreter, Outcome, ScriptArgs};
 use super::lua_memory;
 use super::script_run::{Code, Obstacle, ScriptCall, ScriptRun};
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{
     ALLOW_BUSY, Command, DENY_OOM, Flags, Group, KeySpec, MAY_REPLICATE, NO_MANDATORY_KEYS, NO_SCRIPT,
 };
 use crate::core::command::{READONLY, RUNS_SCRIPTS, SKIP_MONITOR, STALE, WRITE, key};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow};
-use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::help::HELP;
 use crate::core::instrument;
 use crate::core::redact::monitor_line;
 use crate::core::{admission, busy_script};
-use crate::transactions::node_visit::hold_reply;
+use crate::transactions::cluster_handle::defer_reply;
 use engine::config::Directive;
 use engine::scripts::script_cache::Sha;
 use engine::time::Nanos;
@@ -280,7 +280,7 @@ fn sha(word: &[u8]) -> Option<Sha> {
 /// called.
 fn permit(cx: &Context<'_>, call: &ScriptCall<'_>) -> Result<(), Error> {
     let flags = call.flags;
-    if cx.keys.origin().asker.is_obeyed() {
+    if cx.keys.origin().caller.is_obeyed() {
         return Ok(());
     }
     let is_stale = cx.engine.persistence_status().deny_reasons().is_stale();
@@ -335,7 +335,7 @@ pub(super) fn invoke(
         let buffers = interpreter.buffers.take().unwrap_or_default();
         let mut run = ScriptRun::begin(cx, call.again(), key_args, &interpreter.runs, buffers);
         let outcome = RUN.set(&mut run, || {
-            let words = ScriptWords { args: command, keys };
+            let words = ScriptArgs { args: command, keys };
             match code {
                 Code::Script(script) => interpreter.run_script(scripts, script, &words),
                 Code::Function(known) => interpreter.run_function(scripts, &known.function, &words),
@@ -360,7 +360,7 @@ pub(super) fn invoke(
                 }
                 let replied = reply(cx, command, outcome, protocol);
                 if replied.is_ok() {
-                    hold_reply(cx, command, start);
+                    defer_reply(cx, command, start);
                 }
                 return replied;
             }

@@ -8,16 +8,16 @@ use super::interpreter::Interpreter;
 use super::script_run::{Code, ScriptCall};
 use crate::core::args::Args;
 use crate::core::busy_script;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{
     ALLOW_BUSY, Command, DENY_OOM, Flags, Group, MAY_REPLICATE, NO_SCRIPT, READONLY, WRITE, key,
 };
 use crate::core::context::Context;
-use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::core::help::HELP;
 use engine::config::Directive;
+use engine::keyspace::caller::ExecContext;
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::Origin;
 use engine::scripts::function_libraries::{Libraries, Library, LibraryChange};
 use engine::scripts::script_cache::Running;
 use engine::time::UnixMs;
@@ -288,7 +288,7 @@ impl<'e> FromFile<'e> {
             return Ok(());
         }
         let held = HeldLocks::Anything(Box::new(self.engine.locks().escalated()));
-        let mut keys = Keys::new(self.engine, held, 0, Origin::client(UnixMs(0)));
+        let mut keys = Keys::new(self.engine, held, 0, ExecContext::client(UnixMs(0)));
         let result = keys.change_libraries(|libraries| put_one(libraries, library, replace));
         keys.unlock();
         result

@@ -49,7 +49,7 @@ const FEW: usize = 3;
 const WORDS_KEPT: usize = 100;
 
 /// A script's keys and arguments.
-pub(super) struct ScriptWords<'a> {
+pub(super) struct ScriptArgs<'a> {
     /// Command that calls it.
     pub args: &'a Args<'a>,
     /// Number of its words that are keys.
@@ -312,7 +312,7 @@ impl Interpreter {
     }
 
     /// Runs a script with its keys, which are the first of `words`, and its arguments as globals.
-    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
+    pub fn run_script(&self, scripts: &Scripts, script: &Compiled, words: &ScriptArgs<'_>) -> mlua::Result<Outcome> {
         if self.words.borrow().given.get() > WORDS_KEPT {
             self.words.replace(Tables::new(&self.lua)?);
             self.globals.set(Globals::Unset);
@@ -331,7 +331,7 @@ impl Interpreter {
     }
 
     /// Calls a function of a library with its keys and arguments, in tables that it may keep.
-    pub fn run_function(&self, scripts: &Scripts, function: &Kept, words: &ScriptWords<'_>) -> mlua::Result<Outcome> {
+    pub fn run_function(&self, scripts: &Scripts, function: &Kept, words: &ScriptArgs<'_>) -> mlua::Result<Outcome> {
         self.see_functions()?;
         let (keys, args) = words.split();
         let words = (&self.note, self.kept.get(function)?, self.strings(keys)?, self.strings(args)?);
@@ -402,7 +402,7 @@ impl Interpreter {
     }
 }
 
-impl<'a> ScriptWords<'a> {
+impl<'a> ScriptArgs<'a> {
     fn len(&self) -> usize {
         self.args.len() - FIRST_WORD
     }
@@ -428,7 +428,7 @@ impl Tables {
         Ok(())
     }
 
-    fn fill(&self, lua: &Lua, words: &ScriptWords<'_>) -> mlua::Result<()> {
+    fn fill(&self, lua: &Lua, words: &ScriptArgs<'_>) -> mlua::Result<()> {
         self.clear()?;
         room_for(words.len() * WORD)?;
         let (keys, args) = words.split();

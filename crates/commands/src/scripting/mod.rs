@@ -30,9 +30,9 @@
 //! **Long runs.** The interpreter counts instructions and looks at the clock now and then, and so does every command.
 //! After half a millisecond a script is long: a command that wants its locks is put off and retried by its worker,
 //! which serves others meanwhile, and the worker whose thread the script has serves its other clients from within it
-//! (`Host::while_long`), as far as the locks that they want are free. Past `busy-reply-threshold` the server is busy:
-//! all commands that were put off, and any other that may not run in such a time, are answered -BUSY
-//! (`Host::while_busy`). A client that ends the script raises a flag that the next look sees.
+//! (`Host::serve_clients`), as far as the locks that they want are free. Past `busy-reply-threshold` the server is
+//! busy: all commands that were put off, and any other that may not run in such a time, are answered -BUSY
+//! (`Host::serve_clients_busy`). A client that ends the script raises a flag that the next look sees.
 //!
 //! **The log** gets the changes of a script's commands, between MULTI and EXEC if there are several.
 //!

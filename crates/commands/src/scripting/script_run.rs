@@ -15,12 +15,12 @@ use super::interpreter::Compiled;
 use super::looks;
 use super::lua_memory;
 use super::script_slot::ScriptSlot;
-use crate::core::args::{Args, OwnWords};
+use crate::core::acl_check::{self, Call};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command::{CommandEntry, Flags, KeyPlan, MAY_REPLICATE, NO_SCRIPT, STALE, WRITE};
 use crate::core::command_table::{CommandTable, lookup, unknown_subcommand};
 use crate::core::context::Context;
 use crate::core::key_spec::key_indices;
-use crate::core::rights::{self, Call};
 use crate::core::{admission, busy_script, instrument};
 use crate::transactions::multi::CommandGroup;
 use engine::Word;
@@ -135,7 +135,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         cx.keys.in_script(true);
         cx.session.in_script = true;
         let is_confined = call.code.reach().get() == Reach::Confined;
-        let is_obeyed = cx.keys.origin().asker.is_obeyed();
+        let is_obeyed = cx.keys.origin().caller.is_obeyed();
         let is_clustered = cx.engine.is_clustered() && !is_obeyed;
         let may_cross = call.flags.has(ScriptFlags::UNSPECIFIED) || call.flags.has(ScriptFlags::ALLOW_CROSS_SLOT_KEYS);
         let slot = is_clustered.then(|| ScriptSlot::of(declared, may_cross));
@@ -208,7 +208,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     fn admit(&mut self, flags: Flags, call: &Call<'_>) -> Result<(), Error> {
         let (engine, has_written) = (self.cx.engine, self.changed);
         // A command from a primary or a log ran once already, where it was accepted.
-        let is_obeyed = self.cx.keys.origin().asker.is_obeyed();
+        let is_obeyed = self.cx.keys.origin().caller.is_obeyed();
         let may_grow = self.call.flags.has(ScriptFlags::ALLOW_OOM);
         let refusal = |flags| match is_obeyed {
             true => None,
@@ -217,7 +217,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
         if let Some(error) = refusal(flags.without(WRITE)) {
             return Err(error);
         }
-        if let Err((_, error)) = rights::check(engine, self.cx.session, call, rights::IN_SCRIPT, self.cx.now) {
+        if let Err((_, error)) = acl_check::check(engine, self.cx.session, call, acl_check::IN_SCRIPT, self.cx.now) {
             let text = error.text().unwrap_or_default();
             return Err(Error::ScriptDenied(Word::of(text.strip_prefix(b"NOPERM ").unwrap_or(&text))));
         }
@@ -386,7 +386,7 @@ impl<'r, 'c> ScriptRun<'r, 'c> {
     /// Returns the error of a run that must end: it was killed, or its user was removed.
     fn check_end(&mut self) -> Result<(), mlua::Error> {
         // A script of a removed user may do nothing any more, and other clients wait for its locks.
-        self.lost_user = !rights::has_any(self.cx.engine, self.cx.session);
+        self.lost_user = !acl_check::has_any(self.cx.engine, self.cx.session);
         if self.is_ending() { Err(failure(&self.killed(), false)) } else { Ok(()) }
     }
 
@@ -431,7 +431,7 @@ impl Watch {
         let milliseconds = now.since(self.run.began()) / 1_000_000;
         let threshold = engine.config().snapshot().int(Directive::BUSY_REPLY_THRESHOLD).max(0) as u64;
         if threshold == 0 || milliseconds < threshold {
-            engine.host().while_long();
+            engine.host().serve_clients();
             self.next = engine.host().nanos().after(BETWEEN);
             return;
         }
@@ -447,7 +447,7 @@ impl Watch {
             let running = self.running.insert(Arc::new(running));
             engine.scripts().begin_busy(running);
         }
-        engine.host().while_busy();
+        engine.host().serve_clients_busy();
         if engine.persistence_status().shutdown.has_ended() {
             // The script was not yet counted as busy when the shutdown ended the others: it can only end.
             self.run.end_anyway();
@@ -491,7 +491,7 @@ impl Commands for ScriptRun<'_, '_> {
             }
             spans.push(Span { start, len: bytes.len() - start });
         }
-        let mut args = Args::parsed(&bytes, &spans, OwnWords::default());
+        let mut args = Args::parsed(&bytes, &spans, RetainedArgs::default());
         if found.is_none() {
             found = lookup(&args);
             // The name alone identifies the command, unless there are subcommands.
@@ -542,7 +542,7 @@ impl Commands for ScriptRun<'_, '_> {
 
     fn may_call(&mut self, entry: &CommandEntry, args: &Args<'_>) -> bool {
         let call = Call::of(entry, args, self.cx.session.db);
-        rights::may(self.cx.engine, self.cx.session, &call)
+        acl_check::may(self.cx.engine, self.cx.session, &call)
     }
 
     fn set_logging(&mut self, readers: Option<Readers>) {

@@ -17,17 +17,17 @@ use engine::{Engine, Error};
 use std::sync::{Arc, LazyLock, OnceLock};
 
 /// The handle by which commands query the Sentinel of the process.
-pub trait Desk: Send + Sync {
+pub trait SentinelHandle: Send + Sync {
     /// Gives `visit` the Sentinel and the time; the effects are carried out after that.
     fn visit(&self, visit: &mut dyn FnMut(&mut Sentinel, Millis));
 }
 
-static DESK: OnceLock<Arc<dyn Desk>> = OnceLock::new();
+static HANDLE: OnceLock<Arc<dyn SentinelHandle>> = OnceLock::new();
 
 /// Sets the Sentinel of the commands; once, before the first of them.
-pub fn install(desk: Arc<dyn Desk>) {
+pub fn install(handle: Arc<dyn SentinelHandle>) {
     // The first Sentinel stays.
-    let _ = DESK.set(desk);
+    let _ = HANDLE.set(handle);
 }
 
 /// Commands of a server that a Sentinel has, too.
@@ -131,10 +131,10 @@ pub fn follow_users(server: &Engine, sentinel: &Engine) {
 }
 
 fn ask(cx: &mut Context<'_>, mut question: impl FnMut(&mut Sentinel, &mut Context<'_>, Millis)) -> Result<(), Error> {
-    let Some(desk) = DESK.get() else {
+    let Some(handle) = HANDLE.get() else {
         return Err(Error::Loading);
     };
-    desk.visit(&mut |sentinel, now| question(sentinel, cx, now));
+    handle.visit(&mut |sentinel, now| question(sentinel, cx, now));
     Ok(())
 }
 

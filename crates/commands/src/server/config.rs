@@ -12,11 +12,11 @@ use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::tracked_reads;
 use crate::persistence::{aof, save};
-use crate::replication::{acknowledge, follow, good_replicas};
+use crate::replication::{acknowledge, follow, min_replicas};
 use crate::server::acl;
 use engine::config::{
-    Applied, Apply, ApplyHooks, Caller, Config, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput, SentinelState,
-    SetError, directive_table, os_message, rewrite_with_sentinel as rewritten,
+    Applied, Apply, ApplyHooks, Config, ConfigCaller, Directive, EngineHooks, NO_CONFIG_FILE, RewriteInput,
+    SentinelState, SetError, directive_table, os_message, rewrite_with_sentinel as rewritten,
 };
 use engine::stats::command_log::LogReason;
 use engine::stats::metrics::WorkerMetrics;
@@ -110,7 +110,7 @@ fn set(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let state = cx.engine.persistence_status().deny_reasons();
     let loading = state.is_loading() || state.is_async_loading();
-    let caller = Caller { local: cx.session.info.is_local(), loading };
+    let caller = ConfigCaller { local: cx.session.info.is_local(), loading };
     let in_transaction = !cx.may_block();
     let epoch = cx.engine.epoch();
     match cx.engine.config().set(&pairs, caller, &Hooks { engine: cx.engine, in_transaction }) {
@@ -243,7 +243,7 @@ impl EngineHooks for Change<'_> {
     }
 
     fn wanted_replicas(&self) -> Applied {
-        good_replicas::refresh(self.engine, self.config);
+        min_replicas::refresh(self.engine, self.config);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use crate::Now;
 use crate::cluster::SlotsWord;
 use crate::core::acl_catalog::rule_context;
+use crate::core::acl_check::{self, databases_at};
 use crate::core::admission::needs_password;
 use crate::core::args::Args;
 use crate::core::command::{
@@ -12,7 +13,6 @@ use crate::core::command::{
 use crate::core::context::{Context, Flow};
 use crate::core::mode;
 use crate::core::queued::forget;
-use crate::core::rights::{self, databases_at};
 use crate::core::session::{Identity, Replies, Session};
 use crate::pubsub::channels;
 use crate::pubsub::tracking;
@@ -23,7 +23,7 @@ use engine::acl::denial_log::Denied;
 use engine::acl::user::DEFAULT_USER;
 use engine::before_nul;
 use engine::config::Directive;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::{Engine, Error, Word};
 use resp::Protocol;
 use std::sync::atomic::Ordering::Relaxed;
@@ -125,7 +125,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 ];
 
 fn ping(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if cx.session.asker == Asker::Primary
+    if cx.session.caller == Caller::Primary
         && let Some(word) = args.get(1).and_then(SlotsWord::parse)
     {
         word.take(cx.engine);
@@ -247,8 +247,8 @@ fn authenticate(cx: &mut Context<'_>, name: &[u8], password: &[u8], command: &[u
     let (engine, session) = (cx.engine, &mut *cx.session);
     let user = engine.users().get(name, rule_context(engine)).filter(|user| user.takes_password(password));
     let Some(user) = user else {
-        let context = if session.multi.is_some() { rights::IN_MULTI } else { rights::TOPLEVEL };
-        rights::note(engine, session, Denied::Auth, context, command, name, cx.now);
+        let context = if session.multi.is_some() { acl_check::IN_MULTI } else { acl_check::TOPLEVEL };
+        acl_check::note(engine, session, Denied::Auth, context, command, name, cx.now);
         return Err(Error::WrongPass);
     };
     let seat = session.seat_for(&user)?;
@@ -269,7 +269,7 @@ pub fn use_certificate(engine: &Engine, session: &mut Session, users: &[Vec<u8>]
         session.use_identity(known.map_or(Identity::Nobody, Identity::User), true);
         session.was_authenticated = true;
     } else if let Some(name) = users.last() {
-        rights::note(engine, session, Denied::Certificate, rights::TOPLEVEL, b"", name, now);
+        acl_check::note(engine, session, Denied::Certificate, acl_check::TOPLEVEL, b"", name, now);
     }
 }
 

@@ -22,7 +22,7 @@ impl Others {
             return Others::none();
         }
         let left = Arc::new(AtomicUsize::new(0));
-        engine.host().after_others(&left);
+        engine.host().after_all_workers(&left);
         Others { left, until: engine.host().nanos().after(PATIENCE) }
     }
 

@@ -6,7 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use crate::sets::chunked_algebra::{self, SetOperation};
 use crate::sets::set::{self, reply_member};
 use crate::sets::set_operations::{Difference, MemberRefs, Sets, build, intersect, normal, unite};
@@ -147,9 +147,9 @@ fn by_size<'a, R: Ord>(names: &[Option<Key<'a>>], sets: &[Option<&Set>], rank: i
 }
 
 /// Returns the lending for the work on these sets.
-pub fn lending<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Lending<'c>, Error> {
+pub fn yielding<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Yielding<'c>, Error> {
     let members = borrow(&cx.keys, names).iter().flatten().map(|set| set.len()).sum();
-    cx.lending(members)
+    cx.yielding(members)
 }
 
 fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
@@ -169,7 +169,7 @@ fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
-    intersect(sets, &Lending::never(), |_, member| {
+    intersect(sets, &Yielding::never(), |_, member| {
         reply_member(cx.reply, member);
         count += 1;
         ControlFlow::Continue(())
@@ -181,16 +181,16 @@ fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sinterstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
-    let lending = lending(cx, &names)?;
+    let yielding = yielding(cx, &names)?;
     let (mut members, mut empty) = (Vec::new(), Set::default());
-    intersect(borrow(&cx.keys, &names), &lending, |smallest, member| {
+    intersect(borrow(&cx.keys, &names), &yielding, |smallest, member| {
         if members.is_empty() && !matches!(smallest, Set::Ints(_)) {
             empty = Set::small();
         }
         members.push(member);
         ControlFlow::Continue(())
     });
-    let mut result = build(empty, &members, &limits, &lending);
+    let mut result = build(empty, &members, &limits, &yielding);
     if result.len() <= limits.intset_entries && members.iter().all(|member| matches!(normal(*member), Item::Int(_))) {
         result.make_ints(&limits);
     }
@@ -226,17 +226,17 @@ fn sunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sunionstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
-    let lending = lending(cx, &names)?;
+    let yielding = yielding(cx, &names)?;
     let mut result = Set::default();
     {
         let mut sets: SmallVec<[&Set; 4]> = borrow(&cx.keys, &names).into_iter().flatten().collect();
         let largest = sets.iter().copied().max_by_key(|set| set.len());
         // All of them in any order become a table then.
         if let Some(largest) = largest.filter(|set| set.len() > limits.intset_entries.max(limits.listpack_entries)) {
-            result = Set::of_distinct(largest.len(), largest.iter().inspect(|_| lending.step()));
+            result = Set::of_distinct(largest.len(), largest.iter().inspect(|_| yielding.step()));
             sets.retain(|set| !std::ptr::eq(*set, largest));
         }
-        let rest = sets.iter().flat_map(|set| set.iter()).inspect(|_| lending.step());
+        let rest = sets.iter().flat_map(|set| set.iter()).inspect(|_| yielding.step());
         rest.for_each(|member| _ = result.insert_item(member, &limits));
     }
     store(cx, args, result, "sunionstore");
@@ -269,7 +269,7 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let sets = borrow(&cx.keys, &names);
     let (mark, mut count) = (cx.reply.begin_set(), 0);
     if let Some(difference) = Difference::of(&sets) {
-        difference.visit(&Lending::never(), |member| {
+        difference.visit(&Yielding::never(), |member| {
             reply_member(cx.reply, member);
             count += 1;
             ControlFlow::Continue(())
@@ -282,8 +282,8 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 fn sdiffstore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let limits = cx.engine.encoding_limits().set();
     let names = look_up(cx, args, 2..args.len())?;
-    let lending = lending(cx, &names)?;
-    let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits, &lending));
+    let yielding = yielding(cx, &names)?;
+    let result = Difference::of(&borrow(&cx.keys, &names)).map(|difference| difference.to_set(&limits, &yielding));
     store(cx, args, result.unwrap_or_default(), "sdiffstore");
     Ok(())
 }

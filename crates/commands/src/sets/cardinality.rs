@@ -4,7 +4,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
-use crate::sets::algebra::{Names, borrow, lending, look_up};
+use crate::sets::algebra::{Names, borrow, look_up, yielding};
 use crate::sets::set_operations::{Difference, intersect, unite};
 use engine::Error;
 use std::ops::ControlFlow;
@@ -84,8 +84,8 @@ fn parse<'a>(cx: &mut Context<'_>, args: &'a Args<'_>, approx: bool) -> Result<(
 
 fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (names, mut count) = parse(cx, args, false)?;
-    let lending = lending(cx, &names)?;
-    intersect(borrow(&cx.keys, &names), &lending, |_, _| count.add());
+    let yielding = yielding(cx, &names)?;
+    intersect(borrow(&cx.keys, &names), &yielding, |_, _| count.add());
     cx.reply.int(count.found as i64);
     Ok(())
 }
@@ -94,9 +94,9 @@ fn sintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 /// copied.
 fn sunioncard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (names, mut count) = parse(cx, args, true)?;
-    let lending = lending(cx, &names)?;
+    let yielding = yielding(cx, &names)?;
     unite(borrow(&cx.keys, &names), |_| {
-        lending.step();
+        yielding.step();
         count.add()
     });
     cx.reply.int(count.found as i64);
@@ -105,9 +105,9 @@ fn sunioncard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn sdiffcard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let (names, mut count) = parse(cx, args, false)?;
-    let lending = lending(cx, &names)?;
+    let yielding = yielding(cx, &names)?;
     if let Some(difference) = Difference::of(&borrow(&cx.keys, &names)) {
-        difference.visit(&lending, |_| count.add());
+        difference.visit(&yielding, |_| count.add());
     }
     cx.reply.int(count.found as i64);
     Ok(())

@@ -16,7 +16,7 @@
 //! | difference | the first | no other has it |
 //! | union | each, from the largest on | none before has it |
 
-use crate::core::context::{Context, Flow, Piecewise};
+use crate::core::context::{Context, Flow, Resumable};
 use crate::sets::set::reply_member;
 use engine::Error;
 use engine::data::value::{Collection, Object, Value};
@@ -69,7 +69,7 @@ struct Piece {
     asked: usize,
 }
 
-impl Piecewise for Job {
+impl Resumable for Job {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.replies {
             let went = self.work(cx).map(|()| false);

@@ -6,8 +6,8 @@
 use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, FAST, Group, READONLY, WRITE, key};
-use crate::core::context::{Context, Flow, Piecewise};
-use crate::core::lending::{self, Lending};
+use crate::core::context::{Context, Flow, Resumable};
+use crate::core::yielding::{self, Yielding};
 use crate::sets::set::{MembersReply, commit_removal, reply_member};
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
@@ -88,7 +88,7 @@ fn pop_one(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     let count = args.int(2).ok().and_then(|count| usize::try_from(count).ok()).ok_or(Error::NotPositive)?;
     let (key, limits) = (cx.key(args, 1), cx.engine.encoding_limits().set());
-    let lending = lending(cx, key, count)?;
+    let yielding = yielding(cx, key, count)?;
     let mut edit = cx.keys.edit(key);
     let len = edit.collection::<Set>()?.map_or(0, Set::len);
     if count == 0 || len == 0 {
@@ -112,7 +112,7 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         }
     } else if (len - count).saturating_mul(REST_SHARE) <= count {
         let popped = edit.with(|set: &mut Set| {
-            let rest = take_rest(set, len - count, &limits, &lending);
+            let rest = take_rest(set, len - count, &limits, &yielding);
             std::mem::replace(set, rest)
         })?;
         edit.log_as(|| removals(key.name, popped.iter()));
@@ -127,7 +127,7 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
         }
     } else {
         let popped = edit.with(|set: &mut Set| {
-            let draws = (0..count).inspect(|_| lending.step());
+            let draws = (0..count).inspect(|_| yielding.step());
             let draws = draws.map_while(|_| set.take_random(fastrand::u64(..)));
             draws.collect::<Vec<TakenMember>>()
         })?;
@@ -139,11 +139,11 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 }
 
 /// Returns the lending for taking so many members out.
-fn lending<'c>(cx: &mut Context<'c>, key: Key<'_>, count: usize) -> Result<Lending<'c>, Error> {
+fn yielding<'c>(cx: &mut Context<'c>, key: Key<'_>, count: usize) -> Result<Yielding<'c>, Error> {
     let members = |object: &Object| Set::of(object).map_or(0, Set::len);
     // A few members need no look-up.
-    let elements = if count > lending::AT_ONCE { cx.elements(key, members).min(count) } else { count };
-    cx.lending(elements)
+    let elements = if count > yielding::AT_ONCE { cx.elements(key, members).min(count) } else { count };
+    cx.yielding(elements)
 }
 
 /// Returns the command that removes a key without members.
@@ -152,10 +152,10 @@ fn removal_word(engine: &Engine) -> &'static [u8] {
 }
 
 /// Takes out any `count` members, as a set that begins as small as it can.
-fn take_rest(set: &mut Set, count: usize, limits: &Limits, lending: &Lending<'_>) -> Set {
+fn take_rest(set: &mut Set, count: usize, limits: &Limits, yielding: &Yielding<'_>) -> Set {
     let mut rest = if matches!(set, Set::Ints(_)) { Set::default() } else { Set::small() };
     for _ in 0..count {
-        lending.step();
+        yielding.step();
         if let Some(taken) = set.take_random(fastrand::u64(..)) {
             rest.insert_item(taken.item(), limits);
         }
@@ -261,7 +261,7 @@ struct Draws {
     set: Set,
 }
 
-impl Piecewise for Draws {
+impl Resumable for Draws {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(PIECE);
         draw(&self.set, count, cx.reply);

@@ -6,7 +6,7 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
+use crate::keys::scan_options::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{Collection, Object, ValueExt};

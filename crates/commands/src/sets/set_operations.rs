@@ -7,7 +7,7 @@
 //!
 //! A result that is stored is built by the steps of Valkey, since its form, which clients can see, depends on them.
 
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -22,14 +22,14 @@ pub type Sets<'k> = SmallVec<[Option<&'k Set>; 4]>;
 /// Visits the members that all sets have, with the smallest set; nothing if one is missing.
 pub fn intersect<'k>(
     sets: Sets<'k>,
-    lending: &Lending<'_>,
+    yielding: &Yielding<'_>,
     mut visit: impl FnMut(&'k Set, Item<'k>) -> ControlFlow<()>,
 ) {
     let Some(mut sets) = sets.into_iter().collect::<Option<SmallVec<[&Set; 4]>>>() else { return };
     sets.sort_by_key(|set| set.len());
     let Some((smallest, others)) = sets.split_first() else { return };
     let others: SmallVec<[&Set; 4]> = others.iter().copied().filter(|set| !std::ptr::eq(*set, *smallest)).collect();
-    each_batch(smallest, &others, lending, |member| {
+    each_batch(smallest, &others, yielding, |member| {
         if others.iter().all(|set| set.contains_item(member)) {
             visit(smallest, member)
         } else {
@@ -45,13 +45,13 @@ const BATCH: usize = 16;
 fn each_batch<'k>(
     set: &'k Set,
     others: &[&Set],
-    lending: &Lending<'_>,
+    yielding: &Yielding<'_>,
     mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>,
 ) {
     let mut members = set.iter();
     loop {
         let batch: SmallVec<[Item<'k>; BATCH]> = members.by_ref().take(BATCH).collect();
-        lending.steps(batch.len() * (others.len() + 1));
+        yielding.steps(batch.len() * (others.len() + 1));
         let names =
             || batch.iter().filter_map(|member| if let Item::Bytes(name) = member { Some(*name) } else { None });
         others.iter().for_each(|other| other.prefetch(names()));
@@ -63,8 +63,8 @@ fn each_batch<'k>(
 
 /// Returns a set of these members, no two of which are equal, in the form that it gets when they are put one by one
 /// into `empty`.
-pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits, lending: &Lending<'_>) -> Set {
-    let each = members.iter().inspect(|_| lending.step());
+pub fn build(mut empty: Set, members: &[Item<'_>], limits: &Limits, yielding: &Yielding<'_>) -> Set {
+    let each = members.iter().inspect(|_| yielding.step());
     if members.len() > limits.intset_entries.max(limits.listpack_entries) {
         return Set::of_distinct(members.len(), each.copied());
     }
@@ -126,55 +126,55 @@ impl<'k> Difference<'k> {
         if self.asks { self.first.len().saturating_mul(self.others.len()) } else { self.first.len() + others }
     }
 
-    pub fn visit(&self, lending: &Lending<'_>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
+    pub fn visit(&self, yielding: &Yielding<'_>, mut visit: impl FnMut(Item<'k>) -> ControlFlow<()>) {
         if self.asks {
-            each_batch(self.first, &self.others, lending, |member| {
+            each_batch(self.first, &self.others, yielding, |member| {
                 let is_out = self.others.iter().any(|set| set.contains_item(member));
                 if is_out { ControlFlow::Continue(()) } else { visit(member) }
             });
         } else {
-            let out = self.left_out(lending);
-            let mut members = self.first.iter().inspect(|_| lending.step()).filter(|member| !out.contains(*member));
+            let out = self.left_out(yielding);
+            let mut members = self.first.iter().inspect(|_| yielding.step()).filter(|member| !out.contains(*member));
             // The place where it ended does not matter.
             let _ = members.try_for_each(visit);
         }
     }
 
-    pub fn to_set(&self, limits: &Limits, lending: &Lending<'_>) -> Set {
+    pub fn to_set(&self, limits: &Limits, yielding: &Yielding<'_>) -> Set {
         if !self.asks {
-            return self.by_removal(limits, lending);
+            return self.by_removal(limits, yielding);
         }
         let mut members = Vec::new();
-        self.visit(lending, |member| {
+        self.visit(yielding, |member| {
             members.push(member);
             ControlFlow::Continue(())
         });
-        build(Set::default(), &members, limits, lending)
+        build(Set::default(), &members, limits, yielding)
     }
 
     /// Returns a result that held all of the first set for a moment, and has the form of that.
-    fn by_removal(&self, limits: &Limits, lending: &Lending<'_>) -> Set {
-        let first = self.first.iter().inspect(|_| lending.step());
+    fn by_removal(&self, limits: &Limits, yielding: &Yielding<'_>) -> Set {
+        let first = self.first.iter().inspect(|_| yielding.step());
         if self.first.len() > limits.intset_entries.max(limits.listpack_entries) {
-            let out = self.left_out(lending);
+            let out = self.left_out(yielding);
             let members: Vec<Item<'_>> = first.filter(|member| !out.contains(*member)).collect();
-            return Set::of_distinct(members.len(), members.iter().copied().inspect(|_| lending.step()));
+            return Set::of_distinct(members.len(), members.iter().copied().inspect(|_| yielding.step()));
         }
         let mut result = Set::default();
         first.for_each(|member| _ = result.insert_item(member, limits));
         for set in &self.others {
             for member in set.iter() {
-                lending.step();
+                yielding.step();
                 result.remove_item(member);
             }
         }
         result
     }
 
-    fn left_out(&self, lending: &Lending<'_>) -> MemberRefs<'k> {
+    fn left_out(&self, yielding: &Yielding<'_>) -> MemberRefs<'k> {
         let mut out = MemberRefs::default();
         for member in self.others.iter().flat_map(|set| set.iter()) {
-            lending.step();
+            yielding.step();
             out.insert(member);
         }
         out

@@ -7,7 +7,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, DENY_OOM, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use crate::sorted_sets::sorted_set::{logged_result, reply_pairs, store};
 use engine::Error;
 use engine::data::value::{Object, Value};
@@ -256,30 +256,30 @@ impl Request {
     }
 
     /// Returns the pairs of the result, in order.
-    fn pairs<'k>(&self, inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
+    fn pairs<'k>(&self, inputs: &[(Source<'k>, f64)], yielding: &Yielding<'_>) -> Vec<(Name<'k>, f64)> {
         let mut pairs = match self.operation {
-            Operation::Union => self.union(inputs, lending),
+            Operation::Union => self.union(inputs, yielding),
             Operation::Intersection => {
                 let mut pairs = Vec::new();
-                self.intersect(inputs, lending, |name, score| {
+                self.intersect(inputs, yielding, |name, score| {
                     pairs.push((name, score));
                     ControlFlow::Continue(())
                 });
                 pairs
             }
-            Operation::Difference => difference(inputs, lending),
+            Operation::Difference => difference(inputs, yielding),
         };
         pairs.sort_unstable_by(|a, b| {
-            lending.step();
+            yielding.step();
             a.1.partial_cmp(&b.1).unwrap_or(std::cmp::Ordering::Equal).then_with(|| a.0.cmp(&b.0))
         });
         pairs
     }
 
-    fn union<'k>(&self, inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
+    fn union<'k>(&self, inputs: &[(Source<'k>, f64)], yielding: &Yielding<'_>) -> Vec<(Name<'k>, f64)> {
         if let [(only, weight)] = inputs {
             let mut pairs = Vec::with_capacity(only.len());
-            only.each(lending, |name, score| {
+            only.each(yielding, |name, score| {
                 pairs.push((name, number(self.aggregate.share(score, *weight))));
                 ControlFlow::Continue(())
             });
@@ -289,25 +289,25 @@ impl Request {
         let mut scores: HashMap<Name<'k>, f64, RandomState> =
             HashMap::with_capacity_and_hasher(longest, RandomState::default());
         for (source, weight) in inputs {
-            source.each(lending, |name, score| {
+            source.each(yielding, |name, score| {
                 let score = number(self.aggregate.share(score, *weight));
                 scores.entry(name).and_modify(|sum| *sum = self.aggregate.of(*sum, score)).or_insert(score);
                 ControlFlow::Continue(())
             });
         }
-        scores.into_iter().inspect(|_| lending.step()).collect()
+        scores.into_iter().inspect(|_| yielding.step()).collect()
     }
 
     /// Visits the members that all inputs have.
     fn intersect<'k>(
         &self,
         inputs: &[(Source<'k>, f64)],
-        lending: &Lending<'_>,
+        yielding: &Yielding<'_>,
         mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>,
     ) {
         let [(smallest, weight), others @ ..] = inputs else { return };
-        smallest.each(lending, |name, score| {
-            lending.steps(others.len());
+        smallest.each(yielding, |name, score| {
+            yielding.steps(others.len());
             let mut sum = number(self.aggregate.share(score, *weight));
             for (other, weight) in others {
                 let Some(score) = other.score(&name) else { return ControlFlow::Continue(()) };
@@ -319,11 +319,11 @@ impl Request {
 }
 
 /// Returns the members of the first input that no other has.
-fn difference<'k>(inputs: &[(Source<'k>, f64)], lending: &Lending<'_>) -> Vec<(Name<'k>, f64)> {
+fn difference<'k>(inputs: &[(Source<'k>, f64)], yielding: &Yielding<'_>) -> Vec<(Name<'k>, f64)> {
     let [(first, _), others @ ..] = inputs else { return Vec::new() };
     let mut pairs = Vec::new();
-    first.each(lending, |name, score| {
-        lending.steps(others.len());
+    first.each(yielding, |name, score| {
+        yielding.steps(others.len());
         if others.iter().all(|(other, _)| other.score(&name).is_none()) {
             pairs.push((name, score));
         }
@@ -374,9 +374,9 @@ impl<'k> Source<'k> {
     }
 
     /// Visits the pairs until `visit` breaks off.
-    fn each(self, lending: &Lending<'_>, mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>) {
+    fn each(self, yielding: &Yielding<'_>, mut visit: impl FnMut(Name<'k>, f64) -> ControlFlow<()>) {
         let mut visit = |name, score| {
-            lending.step();
+            yielding.step();
             visit(name, score)
         };
         let _ = match self {
@@ -479,17 +479,17 @@ fn input_keys<'a>(cx: &Context<'_>, args: &'a Args<'_>, request: &Request) -> Ve
 }
 
 /// Returns the lending for the work on these inputs.
-fn lending<'c>(cx: &mut Context<'c>, request: &Request, names: &[Key<'_>]) -> Result<Lending<'c>, Error> {
+fn yielding<'c>(cx: &mut Context<'c>, request: &Request, names: &[Key<'_>]) -> Result<Yielding<'c>, Error> {
     let members = request.inputs(&cx.keys, names).iter().map(|(source, _)| source.len()).sum();
-    cx.lending(members)
+    cx.yielding(members)
 }
 
 fn reply(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Reply)?;
     let names = input_keys(cx, args, &request);
-    let lending = lending(cx, &request, &names)?;
-    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &lending);
-    let pairs = pairs.iter().inspect(|_| lending.step());
+    let yielding = yielding(cx, &request, &names)?;
+    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &yielding);
+    let pairs = pairs.iter().inspect(|_| yielding.step());
     reply_pairs(cx.reply, pairs.map(|(name, score)| (&**name, *score)), request.with_scores);
     Ok(())
 }
@@ -497,10 +497,10 @@ fn reply(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation) -> Result<
 fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, event: &'static str) -> Result<(), Error> {
     let request = Request::parse(cx, args, operation, Form::Store)?;
     let names = input_keys(cx, args, &request);
-    let lending = lending(cx, &request, &names)?;
-    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &lending);
+    let yielding = yielding(cx, &request, &names)?;
+    let pairs = request.pairs(&request.inputs(&cx.keys, &names), &yielding);
     let limits = cx.engine.encoding_limits().sorted_set();
-    let sorted = pairs.iter().inspect(|_| lending.step());
+    let sorted = pairs.iter().inspect(|_| yielding.step());
     let result = SortedSet::from_sorted(sorted.map(|(name, score)| (&**name, *score)), limits);
     drop(pairs);
     if request.aggregate == Aggregate::Count && cx.engine.has_log() {
@@ -514,9 +514,9 @@ fn store_result(cx: &mut Context<'_>, args: &Args<'_>, operation: Operation, eve
 fn zintercard(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let request = Request::parse(cx, args, Operation::Intersection, Form::Count)?;
     let names = input_keys(cx, args, &request);
-    let lending = lending(cx, &request, &names)?;
+    let yielding = yielding(cx, &request, &names)?;
     let mut count = 0;
-    request.intersect(&request.inputs(&cx.keys, &names), &lending, |_, _| {
+    request.intersect(&request.inputs(&cx.keys, &names), &yielding, |_, _| {
         count += 1;
         if count == request.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });

@@ -364,10 +364,10 @@ fn zrangestore(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let bounds = options.bounds(args, 3)?;
     let limits = cx.engine.encoding_limits().sorted_set();
     let chosen = |object: &Object| SortedSet::of(object).map_or(0, |set| options.ranks(set, &bounds).len());
-    let lending = cx.lending(cx.elements(cx.key(args, 2), chosen))?;
+    let yielding = cx.yielding(cx.elements(cx.key(args, 2), chosen))?;
     let result = match cx.keys.collection::<SortedSet>(cx.key(args, 2))? {
         Some(set) => {
-            stored(set.range(options.ranks(set, &bounds)).inspect(|_| lending.step()), options.reverse, limits)
+            stored(set.range(options.ranks(set, &bounds)).inspect(|_| yielding.step()), options.reverse, limits)
         }
         None => SortedSet::default(),
     };

@@ -6,7 +6,7 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
-use crate::keys::scan_words::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
+use crate::keys::scan_options::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
 use resp::{Reply, format_17_digits, format_double};
 use structures::sorted_set::SortedSet;

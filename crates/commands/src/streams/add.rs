@@ -9,8 +9,8 @@ use crate::streams::stream::{GivenId, reply_id};
 use crate::streams::stream_records;
 use crate::streams::trim::{LoggedTrim, Trim};
 use engine::data::event_class::EventClass;
+use engine::keyspace::caller::Caller;
 use engine::keyspace::edit::Edit;
-use engine::keyspace::origin::Asker;
 use engine::propagation::effects::Record;
 use engine::propagation::logged_words::record_of;
 use engine::{Error, Word};
@@ -90,7 +90,7 @@ impl Producing {
 }
 
 impl Options {
-    fn parse(args: &Args<'_>, asker: Asker) -> Result<Options, Error> {
+    fn parse(args: &Args<'_>, caller: Caller) -> Result<Options, Error> {
         let mut options =
             Options { id: None, id_at: args.len(), no_create: false, trim: Trim::default(), idempotency: None };
         let mut at = 2;
@@ -115,7 +115,7 @@ impl Options {
                 break;
             }
         }
-        options.trim.check(asker)?;
+        options.trim.check(caller)?;
         Ok(options)
     }
 
@@ -180,7 +180,7 @@ fn sent_before(edit: &mut Edit<'_>, producer: &[u8], message: &MessageId, now: i
 }
 
 fn xadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let options = Options::parse(args, cx.keys.origin().asker)?;
+    let options = Options::parse(args, cx.keys.origin().caller)?;
     let first = options.first_field(args)?;
     let (now, limits) = (cx.now_ms().0, cx.engine.encoding_limits().stream());
     let mut edit = cx.keys.edit(cx.key(args, 1));

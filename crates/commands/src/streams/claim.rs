@@ -247,7 +247,7 @@ impl Options {
 }
 
 fn xclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if are_claimed(args, cx.keys.origin().asker) {
+    if are_claimed(args, cx.keys.origin().caller) {
         return own_words::give_back(cx, args);
     }
     let group = cx.keys.collection::<Stream>(cx.key(args, 1))?.map(|stream| stream.group(&args[2]).is_some());

@@ -260,7 +260,7 @@ fn given_back_again(group: &ConsumerGroup, args: &Args<'_>) -> Vec<Record> {
 }
 
 fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    if are_acknowledged(args, cx.keys.origin().asker) {
+    if are_acknowledged(args, cx.keys.origin().caller) {
         return own_words::take(cx, args);
     }
     let mut edit = cx.keys.edit(cx.key(args, 1));

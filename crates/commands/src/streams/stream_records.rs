@@ -16,7 +16,7 @@
 
 use crate::core::args::Args;
 use engine::Engine;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::propagation::effects::Record;
 use engine::propagation::logged_words::{OWN_GROUP, record, record_of};
 use structures::stream::{ConsumerGroup, Id, Pending, ProducerMemory};
@@ -91,11 +91,11 @@ pub(crate) fn came_at(engine: &Engine, entry: Id, now: i64) -> i64 {
 }
 
 /// Returns whether this XACK is of state that only streams of this server have.
-pub(crate) fn are_acknowledged(args: &Args<'_>, asker: Asker) -> bool {
-    args[2] == *OWN_GROUP && matches!(&args[3], b"IDMP" | b"IDMP-DURATION" | b"STATE") && asker.is_obeyed()
+pub(crate) fn are_acknowledged(args: &Args<'_>, caller: Caller) -> bool {
+    args[2] == *OWN_GROUP && matches!(&args[3], b"IDMP" | b"IDMP-DURATION" | b"STATE") && caller.is_obeyed()
 }
 
 /// Returns whether this XCLAIM is of an entry that was given back.
-pub(crate) fn are_claimed(args: &Args<'_>, asker: Asker) -> bool {
-    args[3].is_empty() && args[4] == *b"-1" && args.len() == 12 && asker.is_obeyed()
+pub(crate) fn are_claimed(args: &Args<'_>, caller: Caller) -> bool {
+    args[3].is_empty() && args[4] == *b"-1" && args.len() == 12 && caller.is_obeyed()
 }

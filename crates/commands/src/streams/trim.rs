@@ -7,7 +7,7 @@ use crate::streams::stream::parse_id;
 use crate::streams::stream_records::{acknowledged_record, deleted_record};
 use engine::Error;
 use engine::data::event_class::EventClass;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::propagation::effects::Record;
 use engine::propagation::logged_words::{record, record_of};
 use structures::stream::{Bound, Id, References, Stream, Trimmed};
@@ -88,8 +88,8 @@ impl Trim {
     /// Checks whether the options go together. Commands from a log or a primary, which were accepted before, trim by
     /// their own options: they were rewritten to remove exactly as many entries as there, and real servers leave the
     /// LIMIT that was given.
-    pub fn check(&mut self, asker: Asker) -> Result<(), Error> {
-        if asker.is_obeyed() {
+    pub fn check(&mut self, caller: Caller) -> Result<(), Error> {
+        if caller.is_obeyed() {
             self.limit = Some(0);
             return Ok(());
         }
@@ -157,7 +157,7 @@ fn xtrim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     while at < args.len() {
         at = trim.option(args, at)?.ok_or(Error::Syntax)?;
     }
-    match trim.check(cx.keys.origin().asker) {
+    match trim.check(cx.keys.origin().caller) {
         Err(error) if trim.bound.is_some() || error == Error::XtrimLimitAlone => return Err(error),
         _ if trim.bound.is_none() => return Err(Error::XtrimNoStrategy),
         _ => {}

@@ -79,7 +79,7 @@ fn lcs(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = Options::parse(args)?;
     // The limit is that of a table of 32-bit lengths, whatever the memory here.
     let cells = (a.len() as u64 + 1).saturating_mul(b.len() as u64 + 1);
-    if cells.saturating_mul(4) > max_length(cx.engine, cx.keys.origin().asker) as u64 {
+    if cells.saturating_mul(4) > max_length(cx.engine, cx.keys.origin().caller) as u64 {
         return Err(Error::LcsTooLarge);
     }
     if options.len {

@@ -1,9 +1,9 @@
 //! Many strings at once: MGET, MSET and their kin.
 
 use crate::core::args::Args;
+use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
-use crate::core::forwarding::routing_policy::{Merge, Routing};
 use crate::keys::expire_option::{Lifetime, pxat};
 use crate::strings::string::reply_string;
 use engine::data::event_class::EventClass;

@@ -6,8 +6,8 @@ use crate::core::context::Context;
 use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
+use engine::keyspace::caller::Caller;
 use engine::keyspace::edit::Ttl;
-use engine::keyspace::origin::Asker;
 use engine::{Engine, Error};
 use std::ops::Range;
 
@@ -76,22 +76,22 @@ const ALWAYS_ALLOWED: usize = 1 << 20;
 const OBEYED_MAX: usize = 4 << 30;
 
 /// Refuses a string of `len` bytes with `more` after them, when together they exceed [`max_length`].
-pub(crate) fn check_length(engine: &Engine, asker: Asker, len: usize, more: usize) -> Result<(), Error> {
+pub(crate) fn check_length(engine: &Engine, caller: Caller, len: usize, more: usize) -> Result<(), Error> {
     match len.checked_add(more) {
-        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine, asker) => Ok(()),
+        Some(total) if total <= ALWAYS_ALLOWED || total <= max_length(engine, caller) => Ok(()),
         _ => Err(Error::StringTooLong),
     }
 }
 
 /// Returns `proto-max-bulk-len`, or more for commands that were accepted elsewhere or before.
-pub(crate) fn max_length(engine: &Engine, asker: Asker) -> usize {
+pub(crate) fn max_length(engine: &Engine, caller: Caller) -> usize {
     let limit = usize::try_from(engine.config().snapshot().int(Directive::PROTO_MAX_BULK_LEN)).unwrap_or(0);
-    if asker.is_obeyed() { limit.max(OBEYED_MAX) } else { limit }
+    if caller.is_obeyed() { limit.max(OBEYED_MAX) } else { limit }
 }
 
 fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let value = args.take(2);
-    let (key, asker) = (cx.key(args, 1), cx.keys.origin().asker);
+    let (key, caller) = (cx.key(args, 1), cx.keys.origin().caller);
     let mut edit = cx.keys.edit(key);
     let len = match edit.string()? {
         None => {
@@ -101,7 +101,7 @@ fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         Some(old) => {
             let len = old.len();
-            check_length(cx.engine, asker, len, value.len())?;
+            check_length(cx.engine, caller, len, value.len())?;
             edit.with_bytes_at(len..len, 0, |bytes| {
                 bytes.extend_from_slice(&value);
                 bytes.len()
@@ -115,14 +115,14 @@ fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 
 fn setrange(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let offset = usize::try_from(args.int(2)?).map_err(|_| Error::OffsetOutOfRange)?;
-    let (part, asker) = (&args[3], cx.keys.origin().asker);
+    let (part, caller) = (&args[3], cx.keys.origin().caller);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let old_len = edit.string()?.map_or(0, Str::len);
     if part.is_empty() {
         cx.reply.int(old_len as i64);
         return Ok(());
     }
-    check_length(cx.engine, asker, offset, part.len())?;
+    check_length(cx.engine, caller, offset, part.len())?;
     let end = offset + part.len();
     let len = edit.with_bytes_at(offset..end, end, |bytes| {
         bytes[offset..end].copy_from_slice(part);

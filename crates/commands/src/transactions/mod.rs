@@ -3,8 +3,8 @@
 //! In: queued commands of a session, keys that a command waits for. Out: one moment for a group, with one group in the
 //! log; tickets at the keys. The effects of the commands within are unknown here.
 
+pub mod cluster_handle;
 pub mod multi;
-pub mod node_visit;
 pub(crate) mod settled_reply;
 
 use crate::core::command::Command;

@@ -13,6 +13,7 @@
 //! No command inside waits: a blocking command that finds nothing replies so. [`CommandGroup`] runs commands inside of
 //! another one; transactions are unknown to it.
 
+use crate::core::acl_check::{self, Call};
 use crate::core::args::Args;
 use crate::core::cluster_routing;
 use crate::core::command::{
@@ -23,16 +24,15 @@ use crate::core::context::{Blocking, Context, Flow};
 use crate::core::dispatch::seen_unlocked;
 use crate::core::key_spec::key_indices;
 use crate::core::queued::{close_group, stop_watching, unwatch};
-use crate::core::rights::{self, Call};
 use crate::core::session::{Multi, Watching};
-use crate::core::{busy_script, forwarding, instrument, lazy_free, tracked_reads};
-use crate::transactions::node_visit::hold_reply;
+use crate::core::{busy_script, cluster_proxy, instrument, lazy_free, tracked_reads};
+use crate::transactions::cluster_handle::defer_reply;
 use crate::transactions::settled_reply::SettledReply;
 use engine::acl::denial_log::Denied;
 use engine::clients::waiters::AwaitedKey;
 use engine::data::key_hash::KeyHash;
-use engine::keyspace::origin::Asker;
-use engine::keyspace::origin::is_due;
+use engine::keyspace::caller::Caller;
+use engine::keyspace::caller::is_due;
 use engine::locks::sync::lock_soon;
 use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Effects;
@@ -192,7 +192,7 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     }
     let misses = cluster_routing::look_at_keys(cx, &[], args);
     if let Err(reason) = &misses
-        && let Some(question) = forwarding::transaction_of_ask(cx.engine, cx.session, reason, cx.now).transpose()
+        && let Some(question) = cluster_proxy::transaction_of_ask(cx.engine, cx.session, reason, cx.now).transpose()
     {
         close_group(cx.session);
         cx.flow = Flow::Forward(question?);
@@ -212,7 +212,7 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.reply.array(commands.len());
     for mut queued in commands {
         let call = Call::of(queued.entry, &queued.args, cx.session.db);
-        match rights::check(cx.engine, cx.session, &call, rights::IN_MULTI, cx.now) {
+        match acl_check::check(cx.engine, cx.session, &call, acl_check::IN_MULTI, cx.now) {
             Ok(()) if let Err(error) = call.check_memory(cx.session) => {
                 cx.engine.metrics()[cx.session.worker].count_error(&busy_script::text(cx.engine, &error));
                 cx.reply.error(busy_script::text(cx.engine, &error));
@@ -229,7 +229,7 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     // Others saw the transaction until now.
     close_group(cx.session);
     match cx.engine.users().generation() == rights {
-        true => hold_reply(cx, args, start),
+        true => defer_reply(cx, args, start),
         false => SettledReply::hold(cx, start),
     }
     Ok(())
@@ -296,7 +296,7 @@ impl CommandGroup {
         // The outer command's arguments for the log are not this one's.
         let kept = cx.session.kept.take();
         // A command that the log is read for was measured when it ran.
-        let is_new = cx.keys.origin().asker != Asker::Replay;
+        let is_new = cx.keys.origin().caller != Caller::Replay;
         let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply).within());
         if entry.runs_scripts() {
             // The script's changes come behind those that have run before it.

@@ -1,8 +1,8 @@
 //! Replies of transactions that have changed users, which wait as the reply to one such change does.
 
 use crate::core::admission::asks_by_rights_before;
-use crate::core::context::{Context, Flow, Piecewise};
-use crate::transactions::node_visit::{desk, when_kept};
+use crate::core::context::{Context, Flow, Resumable};
+use crate::transactions::cluster_handle::{handle, when_kept};
 use engine::client_endings::Ending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -24,24 +24,24 @@ impl SettledReply {
     /// Holds the reply that begins at `start`, if it has to wait. The connection ends after it, if a command of the
     /// transaction has demanded it.
     pub fn hold(cx: &mut Context<'_>, start: usize) {
-        let (engine, visit) = (cx.engine, std::mem::take(&mut cx.session.node_visit));
+        let (engine, visit) = (cx.engine, std::mem::take(&mut cx.session.cluster_handle));
         let (rights, mut ends_client) = (engine.users().generation(), cx.session.ends_with_reply);
         let may_wait = matches!(cx.flow, Flow::Next | Flow::Close) && !cx.session.debugs_scripts;
-        let desk = desk().ok().filter(|_| visit > 0);
-        if let Some(desk) = desk.filter(|_| !may_wait) {
-            desk.flush();
+        let handle = handle().ok().filter(|_| visit > 0);
+        if let Some(handle) = handle.filter(|_| !may_wait) {
+            handle.flush();
         }
-        if !may_wait || desk.is_none() && !asks_by_rights_before(engine, rights) {
+        if !may_wait || handle.is_none() && !asks_by_rights_before(engine, rights) {
             if ends_client {
                 engine.end_client(&cx.session.info, Ending::AfterReplies);
             }
             return;
         }
         ends_client |= matches!(cx.flow, Flow::Close);
-        let is_kept = Arc::new(AtomicBool::new(desk.is_none()));
-        if let Some(desk) = desk {
+        let is_kept = Arc::new(AtomicBool::new(handle.is_none()));
+        if let Some(handle) = handle {
             let is_kept = Arc::clone(&is_kept);
-            when_kept(desk, visit, Box::new(move |_| is_kept.store(true, SeqCst)));
+            when_kept(handle, visit, Box::new(move |_| is_kept.store(true, SeqCst)));
         }
         let reply = cx.reply.as_slice()[start..].to_vec();
         cx.reply.truncate(start);
@@ -49,7 +49,7 @@ impl SettledReply {
     }
 }
 
-impl Piecewise for SettledReply {
+impl Resumable for SettledReply {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let (engine, patience) = (cx.engine, cx.session.patience);
         let done = self.is_kept.load(SeqCst)

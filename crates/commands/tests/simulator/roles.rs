@@ -24,10 +24,10 @@ use commands::persistence::aof::StoppedLog;
 use commands::persistence::history_fields::begin_between_commands;
 use commands::persistence::load;
 use commands::replication::applier::Applier;
+use commands::replication::demote;
 use commands::replication::failover_command;
 use commands::replication::snapshot_load::load_snapshot;
 use commands::replication::snapshot_options::options;
-use commands::replication::step_down;
 use commands::{Args, Flow, Session};
 use engine::clients::registry::ClientInfo;
 use engine::host::connections::StepDown;
@@ -39,8 +39,8 @@ use fastrand::Rng;
 use persistence::aof::State;
 use persistence::save::SnapshotFile;
 use replication::failover_state::{FailoverState, Target};
-use replication::follower::Handshake;
-use replication::ids::History;
+use replication::replica_handshake::Handshake;
+use replication::replid::History;
 use resp::{Protocol, Reply};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner, thread};
 use std::collections::HashMap;
@@ -125,7 +125,7 @@ impl Node {
                         thread::yield_now();
                     }
                 }
-                Flow::NotNow => session.patience = session.patience.after_failure(true),
+                Flow::RetryLater => session.patience = session.patience.after_failure(true),
                 Flow::Postponed => machine.pass_pause(),
                 Flow::Shutdown => engine.host().stop(),
                 _ => panic!("no command ends its connection: {line}"),
@@ -420,7 +420,7 @@ impl RoleChange {
         let is_told = self.orders.iter().any(|order| order.is_quiet);
         self.is_whole |= is_told || engine.pass_locks(&mut self.passed, LockTimeout::Short.from_now(engine));
         if !self.orders.is_empty() && self.is_whole {
-            self.orders.drain(..).for_each(|order| step_down::finish(engine, &order));
+            self.orders.drain(..).for_each(|order| demote::finish(engine, &order));
             return failover_command::drop_waiting(engine);
         }
         let synced = self.is_whole.then(|| Target { host: b"127.0.0.1".to_vec(), port: 7 });

@@ -235,7 +235,7 @@ impl Threads<Engine> for Surroundings {
 }
 
 impl Connections for Surroundings {
-    fn step_down(&self, order: &Arc<StepDown>) -> bool {
+    fn demote(&self, order: &Arc<StepDown>) -> bool {
         let mut orders = self.step_downs.lock().expect("nobody panics here");
         orders.as_mut().map(|orders| orders.push(Arc::clone(order))).is_some()
     }

@@ -83,7 +83,7 @@ impl Client {
                     }
                     return Ran::Replied(reply.into_inner());
                 }
-                Flow::NotNow => self.session.patience = self.session.patience.after_failure(true),
+                Flow::RetryLater => self.session.patience = self.session.patience.after_failure(true),
                 Flow::Postponed => machine.pass_pause(),
                 _ => panic!("no command ends its connection: {words:?}"),
             }

@@ -10,7 +10,7 @@ use engine::time::UnixUs;
 use engine::{Engine, NullHost, Options};
 use fastrand::Rng;
 use persistence::aof::rewrite::{self, RewriteOptions};
-use persistence::dump::{self, Gradual};
+use persistence::dump::{self, ChunkedDump};
 use persistence::format::Family;
 use persistence::load::{LoadOptions, LoadedKey, Sink, load};
 use persistence::save::{Marks, SaveOptions, save};
@@ -153,7 +153,7 @@ fn a_dump_in_pieces_is_restored() {
     each_sample(|known, number, sample| {
         machine.put("a", &sample);
         let value = Value::Payload(&sample);
-        let Some(mut pieces) = Gradual::begin(&value, &WHOLE) else { return };
+        let Some(mut pieces) = ChunkedDump::begin(&value, &WHOLE) else { return };
         while !pieces.step(&value, 1000) {}
         machine.ask(&[b"RESTORE", b"b", b"0", &pieces.finish(), b"REPLACE"]);
         assert_eq!(machine.digest("a"), machine.digest("b"), "{known:?} {number}");

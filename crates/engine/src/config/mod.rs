@@ -40,5 +40,5 @@ pub use directive_entry::{DirectiveEntry, DirectiveKind, Preset, Unit, Unmet};
 pub use directive_table::is_sensitive;
 pub use directive_value::{ClientClass, DirectiveValue, OutputBufferLimit, SavePoint, Upstream};
 pub use directives::AREAS;
-pub use store::{ApplyHooks, Caller, Config, ConfigEdit, ConfigStore, SetError};
+pub use store::{ApplyHooks, Config, ConfigCaller, ConfigEdit, ConfigStore, SetError};
 pub use validators::TITLE_VARIABLES;

@@ -240,7 +240,7 @@ pub trait ApplyHooks {
 
 /// The client that asks for a change.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller {
+pub struct ConfigCaller {
     /// Whether it is connected over a Unix socket or the loopback address.
     pub local: bool,
     /// Whether a data set is being loaded.
@@ -317,7 +317,7 @@ impl ConfigStore {
     ///
     /// # Errors
     /// See [`SetError`]; nothing was changed.
-    pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: Caller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
+    pub fn set(&self, pairs: &[(&[u8], &[u8])], caller: ConfigCaller, hooks: &dyn ApplyHooks) -> Result<(), SetError> {
         let _turn = self.changing.lock();
         let old = self.snapshot();
         let wanted = admit(pairs, caller, &old)?;
@@ -397,7 +397,7 @@ impl ConfigEdit {
 /// Returns the pairs with their entries, when the caller may set all of them.
 fn admit<'p>(
     pairs: &[(&[u8], &'p [u8])],
-    caller: Caller,
+    caller: ConfigCaller,
     old: &Config,
 ) -> Result<Vec<(FoundDirective, &'p [u8])>, SetError> {
     let mut wanted: Vec<(FoundDirective, &[u8])> = Vec::with_capacity(pairs.len());

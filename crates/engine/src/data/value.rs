@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::data::typed_value::TypedValue;
-use crate::data::value_type::{self, ElementWords, ValueType};
+use crate::data::value_type::{self, ExpiryEvents, ValueType};
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
 use structures::list::List;
@@ -438,7 +438,7 @@ impl Object {
     }
 
     /// Returns the event and the command that announce expired elements.
-    pub fn element_words(&self) -> ElementWords {
+    pub fn element_words(&self) -> ExpiryEvents {
         Value::Payload(self).value_type().element_expiry
     }
 

@@ -7,7 +7,7 @@ use crate::data::event_class::EventClass;
 use crate::data::typed_value::TypedValue;
 use crate::data::value::{Collection, Object};
 use rdb::module_value::{self, ModuleReader};
-use rdb::source::Result;
+use rdb::rdb_reader::Result;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ pub struct ValueType {
     /// Name of its sizes in INFO's section Keysizes; None: they are not shown.
     pub sizes: Option<&'static str>,
     /// Event and command that announce expired elements.
-    pub element_expiry: ElementWords,
+    pub element_expiry: ExpiryEvents,
     /// Form of its values in files and dumps, and the module that has the type elsewhere; None for the built-in types.
     pub module: Option<ModuleType>,
     /// Makes values of each size and encoding for the tests that every type passes.
@@ -47,7 +47,7 @@ pub struct ModuleType {
 
 /// Event and command that announce expired elements of a collection.
 #[derive(Clone, Copy, Debug)]
-pub struct ElementWords {
+pub struct ExpiryEvents {
     /// The class of the keyspace event.
     pub class: EventClass,
     /// The event's name.
@@ -56,9 +56,9 @@ pub struct ElementWords {
     pub removal: &'static [u8],
 }
 
-impl ElementWords {
+impl ExpiryEvents {
     /// Stands in the line of a type whose elements do not expire.
-    pub const NONE: ElementWords = ElementWords { class: EventClass(0), expired: "", removal: b"" };
+    pub const NONE: ExpiryEvents = ExpiryEvents { class: EventClass(0), expired: "", removal: b"" };
 }
 
 /// Number of types that come from modules elsewhere.
@@ -72,7 +72,7 @@ pub static STRING: ValueType = ValueType {
     acl_category: "string",
     event_class: EventClass::STRING,
     sizes: Some("strings_sizes"),
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: None,
     samples: samples::string,
 };
@@ -85,7 +85,7 @@ pub static LIST: ValueType = ValueType {
     acl_category: "list",
     event_class: EventClass::LIST,
     sizes: Some("lists_items"),
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: None,
     samples: samples::list,
 };
@@ -98,7 +98,7 @@ pub static SET: ValueType = ValueType {
     acl_category: "set",
     event_class: EventClass::SET,
     sizes: Some("sets_items"),
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: None,
     samples: samples::set,
 };
@@ -111,7 +111,7 @@ pub static SORTED_SET: ValueType = ValueType {
     acl_category: "sortedset",
     event_class: EventClass::SORTED_SET,
     sizes: Some("zsets_items"),
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: None,
     samples: samples::sorted_set,
 };
@@ -124,7 +124,7 @@ pub static HASH: ValueType = ValueType {
     acl_category: "hash",
     event_class: EventClass::HASH,
     sizes: Some("hashes_items"),
-    element_expiry: ElementWords { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" },
+    element_expiry: ExpiryEvents { class: EventClass::HASH, expired: "hexpired", removal: b"HDEL" },
     module: None,
     samples: samples::hash,
 };
@@ -137,7 +137,7 @@ pub static STREAM: ValueType = ValueType {
     acl_category: "stream",
     event_class: EventClass::STREAM,
     sizes: None,
-    element_expiry: ElementWords::NONE,
+    element_expiry: ExpiryEvents::NONE,
     module: None,
     samples: samples::stream,
 };

@@ -8,8 +8,8 @@ pub mod held_writes;
 pub mod host;
 pub mod memory_limit;
 mod prefix_walk;
-pub mod serving;
 pub mod snapshot_steps;
+pub mod unblock_clients;
 
 use crate::acl::users::Users;
 use crate::clients::deferred::Deferred;
@@ -446,10 +446,10 @@ mod tests {
     use crate::data::value::NewString;
     use crate::engine::host::NullHost;
     use crate::host::threads::Server;
+    use crate::keyspace::caller::ExecContext;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::held_locks::HeldLocks;
     use crate::keyspace::keys::Keys;
-    use crate::keyspace::origin::Origin;
     use crate::keyspace::shard::ShardStats;
     use crate::propagation::log_batch::put_command;
     use crate::testing::MemoryLog;
@@ -468,7 +468,7 @@ mod tests {
 
     fn keys<'e>(engine: &'e Engine, names: &[&[u8]], now: UnixMs) -> Keys<'e> {
         let hashes = names.iter().map(|name| engine.hasher().hash(name));
-        Keys::new(engine, HeldLocks::keys(engine, hashes), 0, Origin::client(now))
+        Keys::new(engine, HeldLocks::keys(engine, hashes), 0, ExecContext::client(now))
     }
 
     fn set(engine: &Engine, name: &[u8], value: &[u8], ttl: Ttl, now: UnixMs) {

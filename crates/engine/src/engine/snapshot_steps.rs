@@ -4,7 +4,7 @@
 use crate::data::table::Table;
 use crate::engine::Engine;
 use crate::keyspace::shard::{Db, Shard};
-use crate::keyspace::shard_words::Lengths;
+use crate::keyspace::shard_counters::Lengths;
 use crate::locks::protocol::{Escalated, Several};
 use crate::locks::sync::unlock_fairly;
 use crate::propagation::effects::Garbage;
@@ -72,7 +72,7 @@ impl Engine {
         let began = self.host().nanos();
         let libraries = is_whole.then(|| self.scripts().libraries());
         let mut begun = BegunSnapshot::new(self.change_log(), libraries, Arc::clone(&copies));
-        begun.hidden = self.hidden_slots().coming();
+        begun.hidden = self.importing_slots().coming();
         for &index in &shards {
             let (some, all) = (has(index) as u64, self.hasher().slots_of(index).len() as u64);
             let about = |keys: usize| (keys as u64 * some).div_ceil(all);
@@ -236,10 +236,10 @@ mod tests {
     use super::*;
     use crate::data::slot::slot_of;
     use crate::data::value::{KeyEntry, NewString};
+    use crate::keyspace::caller::ExecContext;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::held_locks::HeldLocks;
     use crate::keyspace::keys::Keys;
-    use crate::keyspace::origin::Origin;
     use crate::snapshot::encoder::Encoder;
     use crate::snapshot::open_snapshots::TRANSFERS_MAX;
     use crate::testing::MemoryLog;
@@ -278,7 +278,7 @@ mod tests {
     fn set(engine: &Engine, name: &str) {
         let name = name.as_bytes();
         let held = HeldLocks::keys(engine, std::iter::once(engine.hasher().hash(name)));
-        let mut keys = Keys::new(engine, held, 0, Origin::client(UnixMs(1)));
+        let mut keys = Keys::new(engine, held, 0, ExecContext::client(UnixMs(1)));
         let mut edit = keys.edit(keys.key(name));
         edit.set_string(NewString::Bytes(b"v"), Ttl::Clear);
         edit.commit_silently(1);

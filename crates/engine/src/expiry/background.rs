@@ -20,8 +20,8 @@
 //!
 //! # The background
 //! Every worker calls [`Engine::expire_due`](crate::Engine::expire_due) for its share of the shards, twenty times a
-//! second. It locks shards that have [something to do](crate::keyspace::shard_words), removes at most `budget` keys and
-//! elements, at most [`STEP`] of either under one hold of a lock, and returns whether more may be due. A collection
+//! second. It locks shards that have [something to do](crate::keyspace::shard_counters), removes at most `budget` keys
+//! and elements, at most [`STEP`] of either under one hold of a lock, and returns whether more may be due. A collection
 //! with more expired elements than that retains its record and its turn. When the last element goes, the key goes with
 //! it. Tables that are being resized are moved on meanwhile (`activerehashing`).
 //!
@@ -39,7 +39,7 @@ use crate::config::Directive;
 use crate::data::table::element_expiry;
 use crate::data::value::KeyEntry;
 use crate::keyspace::Keyspace;
-use crate::keyspace::origin::is_due;
+use crate::keyspace::caller::is_due;
 use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::propagation::effects::Effects;
@@ -82,7 +82,7 @@ pub(crate) fn expire_step(
         return Expired::default();
     }
     // The sender of a key that is on its way here decides over its expiry; other keys of the shard expire on access.
-    if keyspace.hidden_slots().hides_any(keyspace.hasher().slots_of(index)) {
+    if keyspace.importing_slots().hides_any(keyspace.hasher().slots_of(index)) {
         return Expired::default();
     }
     let shard = &mut *guard;

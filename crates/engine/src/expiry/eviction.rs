@@ -87,7 +87,7 @@ impl Shares {
 
 /// Whether all keys of a shard are on their way here.
 fn is_hidden(keyspace: &Keyspace, shard: usize) -> bool {
-    keyspace.hidden_slots().is_any() && keyspace.hidden_slots().hides_all(keyspace.hasher().slots_of(shard))
+    keyspace.importing_slots().is_any() && keyspace.importing_slots().hides_all(keyspace.hasher().slots_of(shard))
 }
 
 /// Keys in the pool.
@@ -150,7 +150,7 @@ impl Eviction<'_> {
             _ => self.evict_best(pool, effects),
         };
         match evicted {
-            Evicted::None(_) if self.keyspace.hidden_slots().is_any() => self.evict_visible(pool, effects),
+            Evicted::None(_) if self.keyspace.importing_slots().is_any() => self.evict_visible(pool, effects),
             evicted => evicted,
         }
     }
@@ -175,7 +175,7 @@ impl Eviction<'_> {
                 return Evicted::Bytes(self.remove_evicted(&mut shard, effects, best.db, &best.name));
             }
         }
-        Evicted::None(Drawn::NotNow)
+        Evicted::None(Drawn::RetryLater)
     }
 
     /// Removes any key that may go, if one is found soon.
@@ -184,7 +184,7 @@ impl Eviction<'_> {
         let take = |shard: &mut Shard, db, name: &[u8]| self.remove_evicted(shard, effects, db, name);
         match pool.sweep.lock().go_on(self.keyspace, self.policy.volatile, lock, take) {
             Swept::Found(bytes) => Evicted::Bytes(bytes),
-            Swept::More => Evicted::None(Drawn::NotNow),
+            Swept::More => Evicted::None(Drawn::RetryLater),
             Swept::Nothing => Evicted::None(Drawn::Nothing),
         }
     }
@@ -205,7 +205,7 @@ impl Eviction<'_> {
         let by_expiry = policy.order == Order::Expiry;
         let wanted = if by_expiry { COMPARED } else { samples };
         self.visit_shards(first, wanted, |shard, left| {
-            let (mut drawn, has_hidden) = (0, self.keyspace.hidden_slots().is_any());
+            let (mut drawn, has_hidden) = (0, self.keyspace.importing_slots().is_any());
             for (db, slot) in shard.dbs.iter() {
                 let count = policy.offers(slot).min(if by_expiry { 1 } else { left });
                 for _ in 0..count {
@@ -228,7 +228,7 @@ impl Eviction<'_> {
     /// Draws one of the keys that may go, or takes the one with the nearest expiry. Keys of slots that are on their way
     /// here are left out.
     fn sample<'s>(&self, slot: &'s Db) -> Option<Ref<'s, KeyEntry>> {
-        let hidden = self.keyspace.hidden_slots();
+        let hidden = self.keyspace.importing_slots();
         if !hidden.is_any() {
             return self.sample_all(slot, 0);
         }
@@ -260,7 +260,7 @@ impl Eviction<'_> {
                 .chain(all().take(from))
                 .filter(|(_, slot)| self.policy.offers(slot) > 0)
                 .find_map(|(db, slot)| self.sample(slot).map(|entry| (db, entry.key().to_vec())));
-            let Some((db, name)) = drawn else { return usize::from(!self.keyspace.hidden_slots().is_any()) };
+            let Some((db, name)) = drawn else { return usize::from(!self.keyspace.importing_slots().is_any()) };
             bytes = self.remove_evicted(shard, effects, db, &name);
             1
         });
@@ -297,7 +297,7 @@ impl Eviction<'_> {
                 return Drawn::Some;
             }
             if !goes_on {
-                return if taken > 0 { Drawn::Some } else { Drawn::NotNow };
+                return if taken > 0 { Drawn::Some } else { Drawn::RetryLater };
             }
         }
         if taken == 0 {
@@ -313,7 +313,7 @@ impl Eviction<'_> {
         }
         match (taken, held.is_empty()) {
             (1.., _) => Drawn::Some,
-            (0, false) => Drawn::NotNow,
+            (0, false) => Drawn::RetryLater,
             (0, true) => Drawn::Nothing,
         }
     }
@@ -340,7 +340,7 @@ impl Eviction<'_> {
 pub(crate) enum Drawn {
     Some,
     /// There may be keys that may go: shards are locked by other threads, or not all keys were looked at.
-    NotNow,
+    RetryLater,
     Nothing,
 }
 
@@ -386,10 +386,10 @@ mod tests {
     use super::*;
     use crate::data::event_class::EventClass;
     use crate::data::value::NewString;
+    use crate::keyspace::caller::ExecContext;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::held_locks::HeldLocks;
     use crate::keyspace::keys::Keys;
-    use crate::keyspace::origin::Origin;
     use crate::status::deny_reasons::Paused;
     use crate::time::{SteadyMs, UnixMs};
     use cluster::slot_set::SlotSet;
@@ -438,7 +438,7 @@ mod tests {
             &crate::Options { shards: 4, ..Default::default() },
             std::sync::Arc::new(crate::NullHost),
         );
-        let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(1)));
+        let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, ExecContext::client(UnixMs(1)));
         for name in ["a", "b", "c"] {
             keys.hold([keys.key(name.as_bytes()).hash].into_iter()).unwrap();
             let mut edit = keys.edit(keys.key(name.as_bytes()));
@@ -469,9 +469,9 @@ mod tests {
                 std::sync::Arc::new(crate::NullHost),
             );
             let hidden = slot_of(b"{h}");
-            engine.hidden_slots().hide([b'j'; 40], SlotSet::of([hidden..=hidden]));
+            engine.importing_slots().hide([b'j'; 40], SlotSet::of([hidden..=hidden]));
             let put = |db: u32, name: String| {
-                let mut keys = Keys::new(&engine, HeldLocks::Nothing, db, Origin::client(UnixMs(1)));
+                let mut keys = Keys::new(&engine, HeldLocks::Nothing, db, ExecContext::client(UnixMs(1)));
                 keys.hold([keys.key(name.as_bytes()).hash].into_iter()).unwrap();
                 let mut edit = keys.edit(keys.key(name.as_bytes()));
                 // Hidden keys are the first to go.

@@ -52,7 +52,7 @@ impl VisibleSweep {
         let mut left = PART;
         while self.shard < keyspace.locks().len() {
             let is_lasting = volatile && keyspace.is_shard_lasting(self.shard);
-            let hides_all = || keyspace.hidden_slots().hides_all(keyspace.hasher().slots_of(self.shard));
+            let hides_all = || keyspace.importing_slots().hides_all(keyspace.hasher().slots_of(self.shard));
             if is_lasting || keyspace.shard_total(self.shard) == 0 || hides_all() {
                 self.turn_to_shard(self.shard + 1);
                 continue;
@@ -122,7 +122,7 @@ fn by_place(keyspace: &Keyspace, db: &Db, at: u64) -> Looked {
     let (mut found, mut looked) = (None, 0);
     let next = db.table.scan(at, |entry: &KeyEntry| {
         looked += 1;
-        if found.is_none() && !keyspace.hidden_slots().hides(slot_of(entry.key())) {
+        if found.is_none() && !keyspace.importing_slots().hides(slot_of(entry.key())) {
             found = Some(entry.key().to_vec());
         }
     });
@@ -135,6 +135,6 @@ fn by_expiry(keyspace: &Keyspace, db: &Db, rank: u64) -> Looked {
     let entry = db.table.find_at_position(at, |entry| {
         entry.expiry().is_some() && position(keyspace.hasher().local_of(entry.key())) == at
     });
-    let visible = entry.filter(|entry| !keyspace.hidden_slots().hides(slot_of(entry.key())));
+    let visible = entry.filter(|entry| !keyspace.importing_slots().hides(slot_of(entry.key())));
     (visible.map(|entry| entry.key().to_vec()), Some(rank + 1), 1)
 }

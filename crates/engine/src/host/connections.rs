@@ -3,7 +3,7 @@
 use crate::acl::users::UserChange;
 use cluster::slot_set::SlotSet;
 use replication::failover_state::Target;
-use replication::ids::ReplicationId;
+use replication::replid::ReplicationId;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, OnceLock};
 
@@ -70,7 +70,7 @@ pub trait Connections: Send + Sync {
 
     /// Follows another server once all changes are part of the stream. False: there is no stream, and the caller does
     /// it.
-    fn step_down(&self, _order: &Arc<StepDown>) -> bool {
+    fn demote(&self, _order: &Arc<StepDown>) -> bool {
         false
     }
 
@@ -79,11 +79,11 @@ pub trait Connections: Send + Sync {
 
     /// A script runs for so long that clients must not wait for it: its thread serves other clients for a moment, which
     /// may only call commands for such times. Called under the locks of the script.
-    fn while_busy(&self) {}
+    fn serve_clients_busy(&self) {}
 
     /// A script or another command has run for a while: its thread serves other clients for a moment, as far as their
     /// commands can do with locks that are free. Called under its locks.
-    fn while_long(&self) {}
+    fn serve_clients(&self) {}
 
     /// Sends bytes to the client whose script this thread runs, and waits for its next request: its words, or None when
     /// the client or the server is about to end. Called under the locks of the script.

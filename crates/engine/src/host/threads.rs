@@ -19,7 +19,7 @@ pub struct Server {
 pub trait Threads<C>: Send + Sync {
     /// Adds the number of workers to `left`. Each takes one off when it has handled everything that had reached it
     /// before this call, the calling one too: a client with large requests is served after others.
-    fn after_others(&self, _left: &Arc<AtomicUsize>) {}
+    fn after_all_workers(&self, _left: &Arc<AtomicUsize>) {}
 
     /// Runs `work` on another thread, on the processors that a directive lists.
     ///

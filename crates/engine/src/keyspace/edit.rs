@@ -14,9 +14,9 @@ use crate::data::table::element_expiry;
 use crate::data::value::{Collection, KeyEntry, NewString, Object, Str, Value, ValueExt};
 use crate::data::value_type::ValueType;
 use crate::keyspace::Keyspace;
+use crate::keyspace::caller::ExecContext;
 use crate::keyspace::key_change::{ChangedDb, KEY_MISS, KeyEvent, SILENT, announce, publish_event};
 use crate::keyspace::keys::Key;
-use crate::keyspace::origin::Origin;
 use crate::keyspace::shard::{Db, Shard, ShardStats};
 use crate::propagation::change_observer::{By, Change};
 use crate::propagation::effects::{Effects, Logged, Record};
@@ -48,7 +48,7 @@ pub struct Edit<'k> {
     db_index: u32,
     key: Key<'k>,
     local: u64,
-    origin: Origin,
+    origin: ExecContext,
     /// Place of the entry, while there is one. Only this edit moves it.
     slot_ref: Option<SlotRef>,
     /// Whether this edit has put an entry in whose place is not known yet.
@@ -67,7 +67,7 @@ impl<'k> Edit<'k> {
         key: Key<'k>,
         local: u64,
         slot_ref: Option<SlotRef>,
-        origin: Origin,
+        origin: ExecContext,
     ) -> Self {
         let db = &mut shard.dbs[db_index];
         Edit {
@@ -543,7 +543,7 @@ impl<'k> Edit<'k> {
     fn key_due(&mut self, old: Option<u64>, new: Option<u64>) {
         self.db.expiry.keys.change(old, new, self.local);
         self.keyspace.expires_at(self.key.hash.shard(), new);
-        if let Some(expiry) = new.filter(|_| self.keyspace.is_following() && self.origin.asker.is_client()) {
+        if let Some(expiry) = new.filter(|_| self.keyspace.is_following() && self.origin.caller.is_client()) {
             self.keyspace.replica_keys().remember(self.db_index, self.key.name, expiry);
         }
     }

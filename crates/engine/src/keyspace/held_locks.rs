@@ -10,7 +10,7 @@
 use crate::data::key_hash::KeyHash;
 use crate::keyspace::Keyspace;
 use crate::keyspace::shard::Shard;
-use crate::keyspace::shard_words::Lengths;
+use crate::keyspace::shard_counters::Lengths;
 use crate::locks::protocol::{Escalated, Several};
 use crate::locks::sync::MutexGuard;
 use crate::status::deny_reasons::Epoch;

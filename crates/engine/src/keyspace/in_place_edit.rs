@@ -3,10 +3,10 @@
 use crate::Error;
 use crate::data::value::{Collection, KeyEntry};
 use crate::keyspace::Keyspace;
+use crate::keyspace::caller::is_due;
 use crate::keyspace::key_change::{ChangedDb, KeyEvent, announce};
 use crate::keyspace::keys::Key;
 use crate::keyspace::lru::Used;
-use crate::keyspace::origin::is_due;
 use crate::keyspace::shard::Shard;
 use crate::propagation::change_observer::{By, Change};
 use crate::propagation::effects::Effects;

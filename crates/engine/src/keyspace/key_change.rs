@@ -14,7 +14,7 @@ use crate::clients::watch::Presence;
 use crate::data::event_class::EventClass;
 use crate::data::table::Table;
 use crate::keyspace::Keyspace;
-use crate::keyspace::origin::is_due;
+use crate::keyspace::caller::is_due;
 use crate::keyspace::shard::Db;
 use crate::propagation::change_observer::{By, Change, ChangeNote, ChangeNotes, ChangeObserver, Extent};
 use crate::propagation::effects::{Effects, Event};

@@ -11,12 +11,12 @@ use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHash;
 use crate::data::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use crate::keyspace::Keyspace;
+use crate::keyspace::caller::{Caller, ExecContext, is_due};
 use crate::keyspace::edit::Edit;
 use crate::keyspace::held_locks::{HeldLocks, LockTimeout, Locks};
 use crate::keyspace::in_place_edit::InPlaceEdit;
 use crate::keyspace::key_change::{KEY_MISS, KeyEvent, publish_event};
 use crate::keyspace::lru::Used;
-use crate::keyspace::origin::{Asker, Origin, is_due};
 use crate::keyspace::removal;
 use crate::keyspace::shard::Shard;
 use crate::locks::protocol::GrowRight;
@@ -48,8 +48,8 @@ pub struct Keys<'e> {
     pub(super) keyspace: &'e Keyspace,
     pub(super) held: Locks<'e>,
     db: u32,
-    origin: Origin,
-    /// [`Origin::expiry_now`]
+    origin: ExecContext,
+    /// [`ExecContext::expiry_now`]
     now: UnixMs,
     used: Used,
     /// Whether reads and changes do not mark keys as used (CLIENT NO-TOUCH).
@@ -71,7 +71,7 @@ impl<'e> Keys<'e> {
     /// Makes the access of a command. An origin that sees expired data does not mark keys as used: that was done when
     /// the command ran first.
     #[inline(always)]
-    pub fn new(keyspace: &'e Keyspace, held: HeldLocks<'e>, db: u32, origin: Origin) -> Self {
+    pub fn new(keyspace: &'e Keyspace, held: HeldLocks<'e>, db: u32, origin: ExecContext) -> Self {
         Keys {
             keyspace,
             held: Locks::of(held),
@@ -79,7 +79,7 @@ impl<'e> Keys<'e> {
             origin,
             now: origin.expiry_now(),
             used: Used::at(origin.now),
-            no_touch: origin.asker.sees_expired(),
+            no_touch: origin.caller.sees_expired(),
             patience: LockTimeout::Long,
             admitted: Epoch::LAST,
             seen_to: 0,
@@ -115,15 +115,15 @@ impl<'e> Keys<'e> {
     }
 
     /// Returns the caller, and the time.
-    pub fn origin(&self) -> Origin {
+    pub fn origin(&self) -> ExecContext {
         self.origin
     }
 
     /// Sets whether a script runs its client's commands.
     pub fn in_script(&mut self, on: bool) {
-        self.origin.asker = match (self.origin.asker, on) {
-            (Asker::Client, true) => Asker::Script,
-            (Asker::Script, false) => Asker::Client,
+        self.origin.caller = match (self.origin.caller, on) {
+            (Caller::Client, true) => Caller::Script,
+            (Caller::Script, false) => Caller::Client,
             (other, _) => other,
         };
     }
@@ -136,7 +136,7 @@ impl<'e> Keys<'e> {
 
     /// Sets whether reads leave the access clock alone (CLIENT NO-TOUCH).
     pub fn set_no_touch(&mut self, no_touch: bool) {
-        self.no_touch = no_touch || self.origin.asker.sees_expired();
+        self.no_touch = no_touch || self.origin.caller.sees_expired();
     }
 
     /// Sets how long the command waits for a lock.
@@ -620,8 +620,8 @@ impl<'e> Keys<'e> {
     }
 
     /// Releases the locks of a command that continues, with other locks or without. Every change ends in this function
-    /// or in [`release`](Self::release): from then on removed keys are not [counted](crate::keyspace::shard_words) any
-    /// more.
+    /// or in [`release`](Self::release): from then on removed keys are not [counted](crate::keyspace::shard_counters)
+    /// any more.
     #[inline(always)]
     pub fn unlock(&mut self) {
         match self.held.single() {

@@ -171,9 +171,9 @@ mod tests {
     use super::*;
     use crate::data::event_class::EventClass;
     use crate::data::value::NewString;
+    use crate::keyspace::caller::ExecContext;
     use crate::keyspace::edit::Ttl;
     use crate::keyspace::held_locks::HeldLocks;
-    use crate::keyspace::origin::Origin;
     use crate::{Engine, NullHost, Options};
     use std::sync::Arc;
 
@@ -182,7 +182,7 @@ mod tests {
         let engine = Engine::new(&Options { shards: 4, ..Options::default() }, Arc::new(NullHost));
         let put = |names| put(&engine, names, Ttl::Clear);
         let overview = || {
-            let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, Origin::client(UnixMs(0)));
+            let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, ExecContext::client(UnixMs(0)));
             keys.set_patience(LockTimeout::Short);
             let overview = Overview::of(&mut keys);
             assert_eq!(keys.patience(), LockTimeout::Short);
@@ -209,7 +209,7 @@ mod tests {
             let name = format!("{name}");
             let hash = engine.hasher().hash(name.as_bytes());
             let held = HeldLocks::keys(engine, std::iter::once(hash));
-            let mut keys = Keys::new(engine, held, 0, Origin::client(UnixMs(0)));
+            let mut keys = Keys::new(engine, held, 0, ExecContext::client(UnixMs(0)));
             let mut edit = keys.edit(keys.key(name.as_bytes()));
             edit.set_string(NewString::Bytes(b"v"), ttl);
             edit.commit(EventClass::STRING, "set");
@@ -260,7 +260,7 @@ mod tests {
         put(&engine, 0..100, Ttl::Clear);
         let hash = engine.hasher().hash(b"new");
         let mut keys =
-            Keys::new(&engine, HeldLocks::keys(&engine, std::iter::once(hash)), 0, Origin::client(UnixMs(0)));
+            Keys::new(&engine, HeldLocks::keys(&engine, std::iter::once(hash)), 0, ExecContext::client(UnixMs(0)));
         for round in 1..=3 {
             let name = format!("{{new}}{round}");
             let mut edit = keys.edit(keys.key(name.as_bytes()));

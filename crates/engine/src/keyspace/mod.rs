@@ -4,27 +4,27 @@
 //! its caller, and the time. Out: values through the view ([`keys`]), and changes through an [`edit`], whose commit
 //! announces them to the rest. It knows no command, and reads no clock but to see how long it waits for a lock.
 
-mod barrier;
 mod beside;
+pub mod caller;
 pub mod edit;
 pub mod encoding_limits;
 pub mod held_locks;
-pub mod hidden_slots;
+pub mod importing_slots;
 mod in_place_edit;
 pub mod key_change;
 pub mod keys;
 pub mod keyspace_stats;
 pub mod keyspace_sums;
 pub mod lru;
-pub mod origin;
 mod own_records;
 mod prefetching;
+mod quiesce;
 pub mod record;
 pub mod removal;
 pub mod replica_keys;
 mod seen_shards;
 pub mod shard;
-pub mod shard_words;
+pub mod shard_counters;
 pub mod slot_counts;
 mod streaming;
 mod table_hints;
@@ -37,12 +37,12 @@ use crate::data::key_hash::KeyHasher;
 use crate::data::slot::SLOTS;
 use crate::host::clock::Clock;
 use crate::keyspace::encoding_limits::EncodingLimits;
-use crate::keyspace::hidden_slots::HiddenSlots;
+use crate::keyspace::importing_slots::HiddenSlots;
 use crate::keyspace::lru::{AccessClock, AccessPolicy};
 use crate::keyspace::replica_keys::ReplicaKeys;
 use crate::keyspace::seen_shards::SeenShards;
 use crate::keyspace::shard::Shard;
-use crate::keyspace::shard_words::{DueTimes, Lengths};
+use crate::keyspace::shard_counters::{DueTimes, Lengths};
 use crate::keyspace::slot_counts::SlotCounts;
 use crate::keyspace::table_hints::TableHints;
 use crate::locks::protocol::LockSet;
@@ -119,7 +119,7 @@ pub struct Keyspace {
     /// Whether another server is followed.
     following: AtomicBool,
     replica_keys: ReplicaKeys,
-    hidden_slots: HiddenSlots,
+    importing_slots: HiddenSlots,
     slot_counts: SlotCounts,
     persistence_status: PersistenceStatus,
     seen_shards: SeenShards,
@@ -152,7 +152,7 @@ impl Keyspace {
             importing: AtomicBool::new(false),
             following: AtomicBool::new(false),
             replica_keys: ReplicaKeys::default(),
-            hidden_slots: HiddenSlots::default(),
+            importing_slots: HiddenSlots::default(),
             slot_counts: SlotCounts::new(counts_slots),
             persistence_status: PersistenceStatus::default(),
             seen_shards: SeenShards::new(shards),
@@ -166,8 +166,8 @@ impl Keyspace {
 
     /// Returns the slots whose keys clients do not see yet.
     #[inline(always)]
-    pub fn hidden_slots(&self) -> &HiddenSlots {
-        &self.hidden_slots
+    pub fn importing_slots(&self) -> &HiddenSlots {
+        &self.importing_slots
     }
 
     /// Returns the numbers of shards as they were seen last.

@@ -4,7 +4,7 @@ use crate::clients::key_clients::{KeyClients, ShardListeners};
 use crate::data::table::{ExpiryIndex, Table};
 use crate::data::value::{Object, ValueExt};
 use crate::data::value_type::ValueType;
-use crate::keyspace::origin::is_due;
+use crate::keyspace::caller::is_due;
 use crate::snapshot::captures::Captures;
 use crate::snapshot::streamed_reply::StreamedReplies;
 use crate::status::deny_reasons::Epoch;

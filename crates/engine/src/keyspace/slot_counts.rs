@@ -132,7 +132,7 @@ impl Keyspace {
 
     /// Returns the number of keys of a database in a shard that clients do not see.
     fn hidden_in(&self, shard: usize, db: u32) -> usize {
-        let (slots, hidden) = (self.hasher().slots_of(shard), self.hidden_slots());
+        let (slots, hidden) = (self.hasher().slots_of(shard), self.importing_slots());
         if !hidden.hides_any(slots.clone()) {
             return 0;
         }
@@ -141,7 +141,7 @@ impl Keyspace {
 
     /// Returns the number of keys of a database that clients do not see.
     pub fn hidden_len(&self, db: u32) -> usize {
-        if !self.hidden_slots().is_any() {
+        if !self.importing_slots().is_any() {
             return 0;
         }
         (0..self.locks().len()).map(|shard| self.hidden_in(shard, db)).sum()

@@ -3,9 +3,9 @@
 //! write it; workers read whether a reply may go.
 
 use crate::locks::sync::Mutex;
-use replication::arrived::Position;
 use replication::in_sync_member::Membership;
 use replication::in_sync_set::MemberId;
+use replication::link_event::Position;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 

@@ -8,8 +8,8 @@ use crate::status::acknowledgement::Acknowledgement;
 use crate::status::saved_data_set::SavedDataSet;
 use crate::time::SteadyMs;
 use replication::failover_state::Failover;
-use replication::follower::Handshake;
-use replication::ids::{History, ReplicationId};
+use replication::replica_handshake::Handshake;
+use replication::replid::{History, ReplicationId};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
@@ -480,7 +480,7 @@ impl ReplicationStatus {
 
     /// Returns the number of replicas that get changes and whose last message is at most so many seconds old; any age
     /// if there is no limit.
-    pub fn good_replicas(&self, max_lag: i64, now: SteadyMs) -> usize {
+    pub fn min_replicas(&self, max_lag: i64, now: SteadyMs) -> usize {
         let is_good = |replica: &&Arc<ReplicaInfo>| replica.is_online() && replica.lag(now) <= max_lag;
         self.replicas.lock().iter().filter(is_good).count()
     }

@@ -1,12 +1,12 @@
 //! A virtual server: its data, its memory, and its side of every link.
 
-use replication::acknowledging::{AckSettings, AcknowledgingPrimary};
-use replication::arrived::Position;
-use replication::follower::Acks;
-use replication::ids::{History, ReplicationId};
 use replication::in_sync_member::{Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
+use replication::link_event::Position;
 use replication::member_record::{Loaded, MemberRecord};
+use replication::quorum_ack::{AckSettings, AcknowledgingPrimary};
+use replication::replica_handshake::Acks;
+use replication::replid::{History, ReplicationId};
 
 /// Item of a stream; each counts as one byte.
 #[derive(Clone, Debug)]

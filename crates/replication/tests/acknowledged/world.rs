@@ -2,12 +2,12 @@
 
 use crate::checker::Call;
 use crate::server::{Feed, HandOver, Item, Message, Planted, Role, Server, WaitingReply};
-use replication::acknowledging::{AckSettings, AcknowledgingPrimary, Gate};
-use replication::arrived::Position;
-use replication::follower::Acks;
-use replication::ids::History;
 use replication::in_sync_member::Introduction;
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
+use replication::link_event::Position;
+use replication::quorum_ack::{AckSettings, AcknowledgingPrimary, Gate};
+use replication::replica_handshake::Acks;
+use replication::replid::History;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of registers.

@@ -1,7 +1,7 @@
 //! The thread of the bus: it waits for sockets and for time, and carries out the effects of workers' orders.
 
 use super::bus_link::BusLink;
-use super::node_desk::{LinkOrder, NodeDesk, WAKE};
+use super::node_handle::{LinkOrder, NodeHandle, WAKE};
 use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
 use crate::tls::tls_settings::TlsSettings;
@@ -26,7 +26,7 @@ const TURN: usize = 256 << 10;
 const CONGESTION_LOOK: Duration = Duration::from_millis(5);
 
 struct BusThread {
-    desk: Arc<NodeDesk>,
+    handle: Arc<NodeHandle>,
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
@@ -39,7 +39,7 @@ struct BusThread {
 
 /// Starts the thread.
 pub(super) fn start(
-    desk: Arc<NodeDesk>,
+    handle: Arc<NodeHandle>,
     (shared, acceptor): (Arc<Shared>, Arc<Acceptor>),
     poll: Poll,
     mut listeners: Vec<TcpListener>,
@@ -48,7 +48,7 @@ pub(super) fn start(
         poll.registry().register(listener, Token(LISTENERS - index), Interest::READABLE)?;
     }
     let (links, unread, next_tick) = (BTreeMap::new(), Vec::new(), Instant::now());
-    let mut thread = BusThread { desk, shared, acceptor, poll, listeners, links, unread, next_tick };
+    let mut thread = BusThread { handle, shared, acceptor, poll, listeners, links, unread, next_tick };
     let run = move || {
         if let Err(error) = thread.run() {
             // Others must not rely any longer on a node that receives nothing.
@@ -68,12 +68,12 @@ impl BusThread {
         while !self.shared.stopping.load(Relaxed) {
             self.shared.sleep_with_server();
             // Effects that workers have left are carried out, too.
-            self.desk.perform();
+            self.handle.perform();
             self.use_links();
-            let has_sent = self.desk.send_messages();
+            let has_sent = self.handle.send_messages();
             self.use_links();
             let until_tick = self.next_tick.saturating_duration_since(Instant::now());
-            let is_congested = self.desk.is_congested();
+            let is_congested = self.handle.is_congested();
             let time = match () {
                 () if has_sent => Duration::ZERO,
                 () if self.unread.is_empty() => until_tick,
@@ -97,7 +97,7 @@ impl BusThread {
             }
             if Instant::now() >= self.next_tick {
                 self.next_tick = Instant::now() + Duration::from_millis(TICK.unsigned_abs());
-                self.desk.tick();
+                self.handle.tick();
             }
         }
         Ok(())
@@ -106,7 +106,7 @@ impl BusThread {
     /// Does what the node wants done with sockets, including what that leads to.
     fn use_links(&mut self) {
         loop {
-            let orders = self.desk.take_links();
+            let orders = self.handle.take_links();
             if orders.is_empty() {
                 return;
             }
@@ -114,7 +114,7 @@ impl BusThread {
                 match order {
                     LinkOrder::Connect { link, ip, port } => {
                         if self.connect(link, &ip, port).is_err() {
-                            self.desk.input(|bus, now| bus.link_lost(link, now));
+                            self.handle.input(|bus, now| bus.link_lost(link, now));
                         }
                     }
                     LinkOrder::Send { link, bytes } => self.send(link, |link| link.output.add_packet(bytes)),
@@ -163,7 +163,7 @@ impl BusThread {
     fn written(&mut self, link: LinkId, waited: usize) {
         let left = self.links.get(&link).map_or(0, BusLink::waiting);
         if waited > left {
-            self.desk.bus().link_written(link, waited - left);
+            self.handle.bus().link_written(link, waited - left);
         }
     }
 
@@ -172,10 +172,10 @@ impl BusThread {
         while let Ok((stream, peer)) = self.listeners[index].accept() {
             let local = stream.local_addr().map(|local| local.ip().to_canonical().to_string()).unwrap_or_default();
             let remote = peer.ip().to_canonical().to_string();
-            let link = self.desk.input(|bus, now| bus.link_accepted(&remote, &local, now));
+            let link = self.handle.input(|bus, now| bus.link_accepted(&remote, &local, now));
             match self.accepted(link, stream) {
                 Ok(peer) => _ = self.links.insert(link, BusLink::new(peer)),
-                Err(_) => self.desk.input(|bus, now| bus.link_lost(link, now)),
+                Err(_) => self.handle.input(|bus, now| bus.link_lost(link, now)),
             }
         }
     }
@@ -190,7 +190,7 @@ impl BusThread {
         let id = LinkId(event.token().0 as u64);
         let Some(link) = self.links.get_mut(&id) else { return };
         match link.peer.opened() {
-            Ok(Some(local_ip)) => self.desk.input(|bus, now| bus.link_connected(id, &local_ip, now)),
+            Ok(Some(local_ip)) => self.handle.input(|bus, now| bus.link_connected(id, &local_ip, now)),
             Ok(None) => {}
             Err(_) => return self.lose(id),
         }
@@ -207,7 +207,7 @@ impl BusThread {
 
     /// Takes input that has come, for a turn. Messages stay in the socket while workers have too much to deliver.
     fn read(&mut self, id: LinkId) {
-        let is_congested = self.desk.is_congested();
+        let is_congested = self.handle.is_congested();
         let Some(link) = self.links.get_mut(&id) else { return };
         if is_congested && link.brings_messages {
             return self.unread.push(id);
@@ -216,7 +216,7 @@ impl BusThread {
         let read = link.peer.read_some(&mut bytes, TURN);
         self.written(id, waited);
         if !bytes.is_empty() {
-            let brings_messages = self.desk.input(|bus, now| bus.received(id, &bytes, now));
+            let brings_messages = self.handle.input(|bus, now| bus.received(id, &bytes, now));
             self.links.get_mut(&id).into_iter().for_each(|link| link.brings_messages = brings_messages);
         }
         match read {
@@ -229,7 +229,7 @@ impl BusThread {
     /// Handles a connection that is gone.
     fn lose(&mut self, link: LinkId) {
         if self.links.remove(&link).is_some() {
-            self.desk.input(|bus, now| bus.link_lost(link, now));
+            self.handle.input(|bus, now| bus.link_lost(link, now));
         }
     }
 }

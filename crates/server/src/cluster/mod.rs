@@ -10,16 +10,16 @@
 //!        thread: sockets      duties' thread: this server's primary, keys of slots that are others' now
 //! ```
 //!
-//! In: packets, orders of clients through the [`desk`](node_desk), the configuration. Out: bytes on sockets,
+//! In: packets, orders of clients through the [`handle`](node_handle), the configuration. Out: bytes on sockets,
 //! `nodes.conf`, the slot map that commands go by. The crate `cluster` decides what is to happen.
 
 mod bus_link;
 mod bus_thread;
 mod deliveries;
-mod duties;
 mod link_output;
 mod message_lane;
-pub mod node_desk;
 mod node_file;
+pub mod node_handle;
 mod node_settings;
-mod pending_visits;
+mod pending_orders;
+mod task_lanes;

@@ -62,11 +62,11 @@ impl Chunked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use commands::{Context, Piecewise};
+    use commands::{Context, Resumable};
 
     struct Nothing;
 
-    impl Piecewise for Nothing {
+    impl Resumable for Nothing {
         fn step(&mut self, _cx: &mut Context<'_>) -> bool {
             false
         }

@@ -8,7 +8,7 @@
 //! ```
 
 use crate::connection::output_buffer::{OutputBuffer, Resized};
-use crate::connection::output_patience::{OUTPUT_FULL, OutputPatience};
+use crate::connection::slow_reader_timeout::{OUTPUT_FULL, SlowReaderTimeout};
 use crate::connection::socket::Socket;
 use engine::status::acknowledgement::AckNeed;
 use engine::time::UnixMs;
@@ -75,7 +75,7 @@ impl Output {
 
     /// Returns whether the connection should not produce more at `now`.
     #[inline]
-    pub fn must_wait(&self, now: UnixMs, patience: OutputPatience) -> bool {
+    pub fn must_wait(&self, now: UnixMs, patience: SlowReaderTimeout) -> bool {
         self.is_full() && now.since(self.progress_at) < patience.with(self.unsent.len())
     }
 
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_client_that_does_not_read_waits_for_a_while() {
-        let (mut output, patience) = (Output::new(UnixMs(0)), OutputPatience::default());
+        let (mut output, patience) = (Output::new(UnixMs(0)), SlowReaderTimeout::default());
         output.push(&vec![b'x'; OUTPUT_FULL]);
         assert!(!output.must_wait(UnixMs(0), patience));
         output.push(b"x");

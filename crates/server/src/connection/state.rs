@@ -3,11 +3,11 @@
 use crate::connection::chunked::Chunked;
 use crate::connection::input::Input;
 use crate::connection::memory_usage::MemoryUsage;
-use crate::connection::meter::Meter;
 use crate::connection::output::Output;
-use crate::connection::output_patience::OutputPatience;
+use crate::connection::rate_limit::RateLimit;
+use crate::connection::sched_state::Visits;
+use crate::connection::slow_reader_timeout::SlowReaderTimeout;
 use crate::connection::socket::{Readiness, Socket, SocketStream};
-use crate::connection::visits::Visits;
 use crate::connection::waiting::Waiting;
 use commands::Session;
 use engine::stats::metrics::WorkerMetrics;
@@ -36,7 +36,7 @@ pub struct Connection {
     /// Memory of the connection.
     pub memory: MemoryUsage,
     /// Use of its user's quota.
-    pub meter: Meter,
+    pub meter: RateLimit,
     /// Client, as commands see it.
     pub session: Session,
     /// The protocol of its replies.
@@ -65,7 +65,7 @@ impl Connection {
             waiting: Waiting::default(),
             chunked: Chunked::default(),
             memory: MemoryUsage::default(),
-            meter: Meter::default(),
+            meter: RateLimit::default(),
             session,
             protocol,
             closing: false,
@@ -191,19 +191,19 @@ impl Connection {
     /// Returns whether the client has more to read than it should. `patience`: the patience of its worker's
     /// connections.
     #[inline]
-    pub fn output_full(&self, now: UnixMs, patience: OutputPatience) -> bool {
+    pub fn output_full(&self, now: UnixMs, patience: SlowReaderTimeout) -> bool {
         self.output.must_wait(now, patience)
     }
 
     /// Returns whether a chunked command waits for the peer to read. A command waits for such a peer, unless the peer
     /// has sent something and may be unable to read before its input has been taken.
-    pub fn throttled(&self, now: UnixMs, patience: OutputPatience) -> bool {
+    pub fn throttled(&self, now: UnixMs, patience: SlowReaderTimeout) -> bool {
         self.output.is_full() && (self.output_full(now, patience) || !self.socket.is_readable())
     }
 
     /// Returns whether a throttled command may resume; it is throttled no more then.
     #[inline]
-    pub fn wakes(&mut self, now: UnixMs, patience: OutputPatience) -> bool {
+    pub fn wakes(&mut self, now: UnixMs, patience: SlowReaderTimeout) -> bool {
         self.chunked.is_running() && !self.throttled(now, patience) && self.chunked.wake()
     }
 
@@ -235,7 +235,7 @@ impl Connection {
 
     /// Returns whether the connection's requests may run now.
     #[inline]
-    pub fn may_run(&self, now: UnixMs, patience: OutputPatience) -> bool {
+    pub fn may_run(&self, now: UnixMs, patience: SlowReaderTimeout) -> bool {
         !self.is_held() && !self.output_full(now, patience)
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn a_client_that_does_not_read_is_served_after_others_and_then_not_at_all() {
         let (mut connection, _theirs) = connection();
         connection.visits.count_read(false);
-        let patience = OutputPatience::default();
+        let patience = SlowReaderTimeout::default();
         assert!(!connection.deprioritized() && connection.may_run(UnixMs(1000), patience));
         connection.output.push(&[b'x'; 300_000]);
         assert!(connection.deprioritized() && !connection.may_run(UnixMs(1000), patience));

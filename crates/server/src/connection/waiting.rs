@@ -21,7 +21,7 @@ pub struct Waiting {
     postponed: bool,
     delayed: bool,
     forwarded: bool,
-    metered: bool,
+    throttled: bool,
     apart: bool,
 }
 
@@ -29,7 +29,7 @@ impl Waiting {
     /// Returns whether commands must not run.
     #[inline]
     pub fn is_busy(&self) -> bool {
-        self.is_waiting() || self.apart || self.delayed || self.forwarded || self.metered
+        self.is_waiting() || self.apart || self.delayed || self.forwarded || self.throttled
     }
 
     /// Returns whether a command waits for others' actions.
@@ -40,7 +40,7 @@ impl Waiting {
 
     /// Returns whether the connection waits for an action of its worker.
     pub fn is_busy_here(&self) -> bool {
-        self.postponed || self.apart || self.delayed || self.forwarded || self.metered
+        self.postponed || self.apart || self.delayed || self.forwarded || self.throttled
     }
 
     /// Blocks the command with this ticket.
@@ -103,8 +103,8 @@ impl Waiting {
     }
 
     /// Sets whether the user has used up its quota for now. Returns the value before.
-    pub fn set_metered(&mut self, metered: bool) -> bool {
-        std::mem::replace(&mut self.metered, metered)
+    pub fn set_throttled(&mut self, throttled: bool) -> bool {
+        std::mem::replace(&mut self.throttled, throttled)
     }
 
     /// Sets whether other nodes still have requests of the connection to answer.
@@ -135,8 +135,8 @@ mod tests {
     use engine::clients::waiters::{WaitRequest, WaitingClient};
     use engine::data::value_type::ValueType;
     use engine::host::threads::Server;
-    use engine::serving::{Attempt, Candidate, Retry};
     use engine::time::UnixMs;
+    use engine::unblock_clients::{BlockedCommand, Candidate, RetryOutcome};
     use engine::{Engine, Error, NullHost, Options};
 
     struct Nothing;
@@ -155,9 +155,9 @@ mod tests {
         }
     }
 
-    impl Retry for Nothing {
-        fn attempt(&self, _engine: &Engine, _candidate: Candidate<'_>, _server: Server) -> Attempt {
-            Attempt::default()
+    impl BlockedCommand for Nothing {
+        fn attempt(&self, _engine: &Engine, _candidate: Candidate<'_>, _server: Server) -> RetryOutcome {
+            RetryOutcome::default()
         }
     }
 

@@ -11,10 +11,10 @@ use engine::time::Nanos;
 
 impl Worker {
     /// Serves connections that ask for much, one after the other, within the time that they may take together.
-    /// `after_others`: another connection has been served before them in this tick.
-    pub fn serve_deprioritized(&mut self, arena: &mut [u8], after_others: bool, now: Now) {
+    /// `after_all_workers`: another connection has been served before them in this tick.
+    pub fn serve_deprioritized(&mut self, arena: &mut [u8], after_all_workers: bool, now: Now) {
         let began = self.nanos();
-        if after_others {
+        if after_all_workers {
             self.fairness.light_served(began);
         }
         if self.run_queue.all_served() && !self.run_queue.has_chunked() {

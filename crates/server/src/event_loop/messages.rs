@@ -30,8 +30,10 @@ impl Worker {
         let mut connections = 0;
         for _ in 0..MESSAGES_MAX {
             let Some(message) = self.inbox.take() else { break };
-            connections +=
-                usize::from(matches!(message, WorkerMessage::Connection { .. } | WorkerMessage::Handover(_)));
+            connections += usize::from(matches!(
+                message,
+                WorkerMessage::Connection { .. } | WorkerMessage::ConnectionMigration(_)
+            ));
             self.take_message(message, now);
             if connections == CONNECTIONS_MAX {
                 break;
@@ -45,7 +47,7 @@ impl Worker {
         while let Some(message) = self.inbox.take() {
             match message {
                 WorkerMessage::Connection { .. }
-                | WorkerMessage::Handover(_)
+                | WorkerMessage::ConnectionMigration(_)
                 | WorkerMessage::Pushes { .. }
                 | WorkerMessage::PauseChanged => self.take_message(message, now),
                 // Locks that are taken are left for later.
@@ -82,7 +84,7 @@ impl Worker {
             WorkerMessage::SlotsLost { slots } => self.leave_slots(&slots),
             WorkerMessage::Kill { client } => self.close_client(client),
             WorkerMessage::Connection { stream, info, login } => self.add_connection(stream, info, &login, now),
-            WorkerMessage::Handover(connection) => self.adopt(*connection),
+            WorkerMessage::ConnectionMigration(connection) => self.adopt(*connection),
         }
     }
 
@@ -125,7 +127,7 @@ impl Worker {
         session.token = token;
         session.patience = LockTimeout::Short;
         if !stream.is_book() {
-            session.lending = LendingMode::OnRequest;
+            session.yielding = LendingMode::OnRequest;
             session.is_proxied = true;
         }
         session.info.token.store(token, Relaxed);

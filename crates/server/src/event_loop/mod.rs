@@ -17,12 +17,11 @@
 
 pub mod blocked_clients;
 pub mod client_eviction;
+pub mod connection_migration;
 pub mod deprioritized;
 pub mod durability;
-pub mod handover;
 pub mod housekeeping;
 pub mod messages;
-pub mod metering;
 pub mod open_outcome;
 pub mod pipeline;
 pub mod poller;
@@ -31,11 +30,12 @@ pub mod push;
 pub mod push_targets;
 pub mod replies;
 pub mod reply_buffer;
-pub mod retirement;
 pub mod script_reentry;
 pub mod settings;
 pub mod status_lines;
+pub mod throttling;
 mod tick;
 pub mod tick_input;
 pub mod worker;
+pub mod worker_shutdown;
 pub mod worker_threads;

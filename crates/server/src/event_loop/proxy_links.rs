@@ -11,8 +11,8 @@ use crate::connection::state::Connection;
 use crate::event_loop::worker::Worker;
 use cluster::proxy::{ClientKey, Credentials, Follower, LinkOrder, Proxy, ProxyLink, Question};
 use commands::batch::item::BatchItem;
+use commands::core::cluster_proxy::Behind;
 use commands::core::dispatch;
-use commands::core::forwarding::Behind;
 use engine::config::Directive;
 use engine::time::SteadyMs;
 use resp::Span;
@@ -72,7 +72,7 @@ impl Worker {
     #[cold]
     pub fn ask_behind(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> usize {
         let token = items[0].token;
-        let may_ask = |it: &Connection| it.waiting.is_forwarded() && !it.is_closing() && !it.visits.has_enough();
+        let may_ask = |it: &Connection| it.waiting.is_forwarded() && !it.is_closing() && !it.visits.quantum_used();
         if !self.connections.get(token).is_some_and(may_ask) {
             return 0;
         }

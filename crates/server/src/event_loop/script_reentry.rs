@@ -1,6 +1,6 @@
 //! Serving other clients while a script, or a long command, has the worker's thread.
 //!
-//! A command that may run a script, or that has [asked for it](commands::core::lending), is run apart from its
+//! A command that may run a script, or that has [asked for it](commands::core::yielding), is run apart from its
 //! connection: its session and the buffer of replies are taken out, and the worker is lent to the thread for the time.
 //! When the command has run for a while the engine calls the host now and then ([`serve`]), which has the worker do a
 //! small tick from within: poll, read, run, write. The commands of this tick take the locks that are free; a command
@@ -8,8 +8,8 @@
 //! refused (-BUSY) but the ones for such times, which take no lock of the keyspace.
 //!
 //! ```text
-//!   tick - process - EVAL (session apart) - Lua - hook - while_long - once: the rest of the tick
-//!                                                      while_busy - small tick: GET; SCRIPT KILL, GET -> -BUSY
+//!   tick - process - EVAL (session apart) - Lua - hook - serve_clients - once: the rest of the tick
+//!                                                      serve_clients_busy - small tick: GET; SCRIPT KILL, GET -> -BUSY
 //! ```
 //!
 //! Input that the tick had read and not run yet comes first, and its replies are written: [`Remaining`] is lent with
@@ -50,7 +50,7 @@ trait Lent {
     fn converse(&mut self, bytes: &[u8]) -> Option<Vec<Vec<u8>>>;
 }
 
-struct Lending<'l, 'b> {
+struct Yielding<'l, 'b> {
     worker: &'l mut Worker,
     /// The script's client.
     token: usize,
@@ -60,7 +60,7 @@ struct Lending<'l, 'b> {
     rest: Option<Remaining<'l, 'b>>,
 }
 
-impl Lent for Lending<'_, '_> {
+impl Lent for Yielding<'_, '_> {
     fn serve(&mut self, is_lent: bool) {
         self.worker.is_lent = is_lent;
         if let Some(rest) = self.rest.take() {
@@ -112,13 +112,13 @@ impl Worker {
         }
         let stand_in = connection.session.stand_in();
         let mut session = std::mem::replace(&mut connection.session, stand_in);
-        let mode = std::mem::replace(&mut session.lending, LendingMode::Apart);
+        let mode = std::mem::replace(&mut session.yielding, LendingMode::Apart);
         let mut reply = std::mem::take(&mut self.apart_reply);
         reply.set_protocol(connection.protocol);
         let shared = Arc::clone(&self.shared);
-        let mut lending = Lending { worker: self, token, said: Vec::new(), rest: Some(rest) };
+        let mut yielding = Yielding { worker: self, token, said: Vec::new(), rest: Some(rest) };
         let run = || dispatch::run(&shared.engine, &mut session, prepared, args, now, &mut reply);
-        let flow = LENT.set(&mut lending, run);
+        let flow = LENT.set(&mut yielding, run);
         // Ticks within have begun later.
         (self.lapses, self.logged_before) = before;
         let start = self.replies.len();
@@ -131,7 +131,7 @@ impl Worker {
         reply.truncate(0);
         let protocol = reply.protocol();
         self.apart_reply = reply;
-        session.lending = mode;
+        session.yielding = mode;
         let connection = &mut self.connections[token];
         connection.protocol = protocol;
         connection.session = session;

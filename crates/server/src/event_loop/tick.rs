@@ -38,7 +38,7 @@ impl Worker {
         if !self.retries.is_empty() || self.shared.engine.has_deferred() {
             self.retry_delayed(now);
         }
-        self.end_metered();
+        self.end_throttled();
         let connections = &self.connections;
         let is_deprioritized = |token| connections.get(token).is_some_and(Connection::deprioritized);
         let ready = self.run_queue.begin_tick(is_deprioritized);
@@ -216,7 +216,7 @@ impl Worker {
         let connection = &self.connections[token];
         let visit = self.metrics().clock().since(since);
         let is_hard = || self.settings.clients.is_hard(connection);
-        connection.visits.has_enough() || self.fairness.is_over_budget(visit, self.replies.len(), is_hard)
+        connection.visits.quantum_used() || self.fairness.is_over_budget(visit, self.replies.len(), is_hard)
     }
 
     /// Returns whether a connection's requests may go into the batch now.
@@ -268,14 +268,14 @@ impl Worker {
         let took = self.metrics().clock().since(began);
         let connection = &mut self.connections[token];
         connection.visits.count_commands(took);
-        connection.meter.count_commands(done - usize::from(matches!(end, BatchEnd::Retry { .. })));
+        connection.meter.count_commands(done - usize::from(matches!(end, BatchEnd::BlockedCommand { .. })));
         connection.protocol = self.replies.sink().protocol();
         let mut last = Flow::Next;
         match end {
             BatchEnd::Next => {}
             BatchEnd::Flow(flow) => last = flow,
             BatchEnd::Chunked(work, command) => self.begin_chunked(token, work, command),
-            BatchEnd::Retry { is_postponed } => self.retry_later(&mut items[done - 1], spans, is_postponed),
+            BatchEnd::BlockedCommand { is_postponed } => self.retry_later(&mut items[done - 1], spans, is_postponed),
             BatchEnd::Violation(error) => {
                 log_violation(&self.shared.engine, connection, &error, items[done - 1].bytes, now);
                 last = Flow::Close;
@@ -296,7 +296,7 @@ impl Worker {
                 let took = self.nanos().since(began);
                 let connection = &mut self.connections[token];
                 connection.visits.count_commands(took);
-                connection.meter.count_commands(usize::from(!matches!(last, Flow::NotNow | Flow::Postponed)));
+                connection.meter.count_commands(usize::from(!matches!(last, Flow::RetryLater | Flow::Postponed)));
             }
         }
         self.note_reply(token, start);
@@ -313,7 +313,7 @@ impl Worker {
     fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> Result<usize, usize> {
         let token = items[0].token;
         let Some(connection) = self.connections.get_mut(token) else { return Err(1) };
-        if connection.is_closing() || connection.visits.has_enough() || connection.is_busy() {
+        if connection.is_closing() || connection.visits.quantum_used() || connection.is_busy() {
             let asked = self.ask_behind(items, spans);
             if asked == 0 {
                 return Err(self.put_back(items, spans));
@@ -409,7 +409,7 @@ impl Worker {
             (flow, _) => flow,
         };
         match flow {
-            Flow::NotNow => self.retry_later(item, spans, false),
+            Flow::RetryLater => self.retry_later(item, spans, false),
             Flow::Postponed => self.retry_later(item, spans, true),
             _ => self.connections[token].session.patience = LockTimeout::Short,
         }
@@ -425,7 +425,12 @@ impl Worker {
 
     fn follow(&mut self, token: usize, flow: Flow) {
         match flow {
-            Flow::Next | Flow::More(_) | Flow::WaitOn | Flow::RepliesLater | Flow::NotNow | Flow::Postponed => {}
+            Flow::Next
+            | Flow::More(_)
+            | Flow::StillBlocked
+            | Flow::ReplyDeferred
+            | Flow::RetryLater
+            | Flow::Postponed => {}
             Flow::Wait(ticket) => self.block(token, ticket),
             Flow::Forward(question) => self.forward(token, *question),
             Flow::Close => self.connections[token].close(),

@@ -14,7 +14,7 @@
 
 use crate::aof::durable_replies::DurableReplies;
 use crate::aof::write_delay::WriteDelay;
-use crate::connection::output_patience::OutputPatience;
+use crate::connection::slow_reader_timeout::SlowReaderTimeout;
 use crate::connection::state::Connection;
 use crate::event_loop::pipeline::Pipeline;
 use crate::event_loop::poller::{PollEvent, Poller, told};
@@ -28,9 +28,9 @@ use crate::event_loop::status_lines::StatusLines;
 use crate::listener::acceptor::Acceptor;
 use crate::schedule::fairness::Fairness;
 use crate::schedule::load_balance::LoadBalance;
-use crate::schedule::metered::Metered;
 use crate::schedule::retries::{RETRY, Retries};
 use crate::schedule::run_queue::RunQueue;
+use crate::schedule::throttled::Throttled;
 use crate::schedule::timers::Timers;
 use crate::schedule::wait_timeouts::{WaitTimeout, WaitTimeouts};
 use crate::schedule::worker_barrier::WorkerBarrier;
@@ -82,9 +82,9 @@ pub struct Worker {
     /// Connections whose turn it is, and for how long.
     pub(super) run_queue: RunQueue,
     pub(super) retries: Retries,
-    pub(super) metered: Metered,
+    pub(super) throttled: Throttled,
     pub(super) fairness: Fairness,
-    pub(super) patience: OutputPatience,
+    pub(super) patience: SlowReaderTimeout,
     pub(super) load_balance: LoadBalance,
     /// Times at which work is due.
     pub(super) timers: Timers,
@@ -139,9 +139,9 @@ impl Worker {
             accept_pending: false,
             run_queue: RunQueue::default(),
             retries: Retries::default(),
-            metered: Metered::default(),
+            throttled: Throttled::default(),
             fairness: Fairness::default(),
-            patience: OutputPatience::default(),
+            patience: SlowReaderTimeout::default(),
             status_lines: StatusLines::default(),
             load_balance: LoadBalance::new(index),
             timers: Timers::default(),
@@ -251,7 +251,7 @@ impl Worker {
         }
         let has_tries = !self.retries.is_empty() || engine.has_deferred();
         let most = if has_tries { RETRY as i64 / 1000 } else { self.settings.timer_interval * 1000 };
-        let times = [self.wait_timeouts.next(), pause, self.proxy_links.next_time(), self.metered.next()];
+        let times = [self.wait_timeouts.next(), pause, self.proxy_links.next_time(), self.throttled.next()];
         self.timers.sleep(self.nanos(), times, most)
     }
 

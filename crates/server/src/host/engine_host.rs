@@ -1,6 +1,6 @@
 //! The server's services to the engine and to the loading of a configuration.
 
-use crate::cluster::node_desk::NodeDesk;
+use crate::cluster::node_handle::NodeHandle;
 use crate::event_loop::script_reentry;
 use crate::host::apply::DirectiveChange;
 use crate::host::blocking_pool::{self, BlockingPool};
@@ -15,10 +15,10 @@ use crate::workers::mailbox::WorkerMessage;
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
-use crate::workers::stream_stops::StreamStop;
+use crate::workers::snapshot_offsets::StreamStop;
 use cluster::migration::{JobName, SlotRanges};
 use cluster::slot_set::SlotSet;
-use commands::transactions::node_visit::Desk;
+use commands::transactions::cluster_handle::ClusterHandle;
 use engine::Engine;
 use engine::acl::users::UserChange;
 use engine::clients::waiters::{Delivery, Ticket};
@@ -34,7 +34,7 @@ use engine::host::threads::{Task, Threads, WorkerTask};
 use engine::per_worker::WORKERS_MAX;
 use engine::propagation::effects::{EffectSink, Event, Garbage};
 use engine::time::{Nanos, SteadyMs, UnixMs, UnixUs};
-use replication::ids::ReplicationId;
+use replication::replid::ReplicationId;
 use socket2::Protocol;
 use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
@@ -61,7 +61,7 @@ pub struct EngineHost {
     measured_memory: MeasuredMemory,
     shared: OnceLock<Weak<Shared>>,
     acceptor: OnceLock<Weak<Acceptor>>,
-    node: OnceLock<Arc<NodeDesk>>,
+    node: OnceLock<Arc<NodeHandle>>,
     within: OnceLock<SentinelFollower>,
     blocking_pool: Arc<BlockingPool>,
 }
@@ -89,7 +89,7 @@ impl EngineHost {
     }
 
     /// Sets the node of a cluster that this server is.
-    pub fn set_node(&self, node: &Arc<NodeDesk>) {
+    pub fn set_node(&self, node: &Arc<NodeHandle>) {
         assert!(self.node.set(Arc::clone(node)).is_ok(), "the host's node is set once");
     }
 
@@ -244,7 +244,7 @@ impl Files for EngineHost {
 }
 
 impl Threads<Engine> for EngineHost {
-    fn after_others(&self, left: &Arc<AtomicUsize>) {
+    fn after_all_workers(&self, left: &Arc<AtomicUsize>) {
         if let Some(shared) = self.shared() {
             // A worker that ends meanwhile starts again for it.
             let all: Vec<usize> = shared.running().collect();
@@ -475,7 +475,7 @@ impl Connections for EngineHost {
     fn mark_stream(&self) -> Option<Box<dyn StreamMark>> {
         let shared = self.shared()?;
         shared
-            .stream_stops
+            .snapshot_offsets
             .mark(&shared.engine)
             .map(|stop| Box::new(MarkedStop { shared, stop }) as Box<dyn StreamMark>)
     }
@@ -490,11 +490,11 @@ impl Connections for EngineHost {
         script_reentry::converse(&bytes)
     }
 
-    fn while_busy(&self) {
+    fn serve_clients_busy(&self) {
         script_reentry::serve(false);
     }
 
-    fn while_long(&self) {
+    fn serve_clients(&self) {
         script_reentry::serve(true);
     }
 
@@ -518,7 +518,7 @@ impl Connections for EngineHost {
         }
     }
 
-    fn step_down(&self, order: &Arc<StepDown>) -> bool {
+    fn demote(&self, order: &Arc<StepDown>) -> bool {
         let shared = self.shared();
         if let Some(shared) = &shared {
             shared.replication.post(ReplicationMessage::StepDown(Arc::clone(order)));

@@ -7,7 +7,7 @@
 //! ```
 
 use super::sync_words::word_of;
-use crate::cluster::node_desk::NodeDesk;
+use crate::cluster::node_handle::NodeHandle;
 use crate::connection::peer_socket::Peer;
 use crate::workers::migration_messages::SnapshotEvent;
 use crate::workers::shared::Shared;
@@ -18,7 +18,7 @@ use crossbeam_channel::Receiver;
 use engine::Engine;
 use engine::clients::registry::ClientInfo;
 use engine::propagation::log_reader::LogReader;
-use replication::units::{Unit, Units};
+use replication::stream_parser::{Unit, Units};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::ControlFlow;
@@ -152,7 +152,7 @@ impl ExportLink {
     }
 
     /// Takes an event of the thread that writes the snapshot. False: the link cannot continue.
-    pub fn take_snapshot(&mut self, event: SnapshotEvent, desk: &NodeDesk) -> bool {
+    pub fn take_snapshot(&mut self, event: SnapshotEvent, handle: &NodeHandle) -> bool {
         match event {
             SnapshotEvent::Begun { mut reader, offset } => {
                 // Changes before the offset are in the snapshot.
@@ -163,7 +163,7 @@ impl ExportLink {
                     std::thread::yield_now();
                 }
                 (self.reader, self.phase) = (Some(reader), Phase::Snapshot);
-                desk.input(|bus, now| bus.snapshot_begun(&self.job, now));
+                handle.input(|bus, now| bus.snapshot_begun(&self.job, now));
                 true
             }
             SnapshotEvent::Written => {
@@ -189,18 +189,18 @@ impl ExportLink {
     }
 
     /// Takes input that has come. False: the connection has ended.
-    pub fn listen(&mut self, desk: &NodeDesk) -> bool {
+    pub fn listen(&mut self, handle: &NodeHandle) -> bool {
         let (bytes, more) = self.peer.read();
         self.info.count_input(bytes.len());
         self.input.extend_from_slice(&bytes);
-        while let Some(taken) = desk.input(|bus, now| bus.migration_answered(&self.job, &self.input, now)) {
+        while let Some(taken) = handle.input(|bus, now| bus.migration_answered(&self.job, &self.input, now)) {
             self.input.drain(..taken);
         }
-        more && self.hear(desk)
+        more && self.hear(handle)
     }
 
-    fn hear(&mut self, desk: &NodeDesk) -> bool {
-        if self.phase == Phase::Talk && !self.is_answered(desk) {
+    fn hear(&mut self, handle: &NodeHandle) -> bool {
+        if self.phase == Phase::Talk && !self.is_answered(handle) {
             return self.input.len() <= INPUT_MAX;
         }
         loop {
@@ -211,42 +211,42 @@ impl ExportLink {
                 Err(_) => return false,
             };
             self.input.drain(..len);
-            desk.input(|bus, now| bus.migration_word(&self.job, word, now));
+            handle.input(|bus, now| bus.migration_word(&self.job, word, now));
         }
     }
 
     /// Returns whether the target has answered all orders: input from now on is words.
-    fn is_answered(&self, desk: &NodeDesk) -> bool {
-        desk.asks(|bus| bus.migrations().job(&self.job).is_some_and(|job| job.state.has_answer()))
+    fn is_answered(&self, handle: &NodeHandle) -> bool {
+        handle.asks(|bus| bus.migrations().job(&self.job).is_some_and(|job| job.state.has_answer()))
     }
 
     /// Continues as far as possible now. False: the connection has ended.
-    pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> bool {
+    pub fn go_on(&mut self, shared: &Shared, handle: &NodeHandle) -> bool {
         self.read_log(&shared.engine);
-        self.go_on_pausing(shared, desk);
+        self.go_on_pausing(shared, handle);
         if self.is_divided {
             let reason = "A command had keys of slots that stay, too";
-            desk.input(|bus, now| bus.migration_failed(&self.job, reason, now));
+            handle.input(|bus, now| bus.migration_failed(&self.job, reason, now));
             return false;
         }
-        if self.peer.flush().is_err() || self.hand_over(desk).is_err() {
+        if self.peer.flush().is_err() || self.hand_over(handle).is_err() {
             return false;
         }
         self.count(shared);
         let unsent = self.waiting + (self.block.len() - self.handed + self.peer.waiting()) as u64;
         if (unsent == 0) != (self.told == 0) || unsent.abs_diff(self.told) > PIECE as u64 {
             self.told = unsent;
-            desk.input(|bus, now| bus.migration_unsent(&self.job, unsent, now));
+            handle.input(|bus, now| bus.migration_unsent(&self.job, unsent, now));
         }
         true
     }
 
     /// Gives as much to the socket as may wait there, a large block in parts.
-    fn hand_over(&mut self, desk: &NodeDesk) -> io::Result<()> {
+    fn hand_over(&mut self, handle: &NodeHandle) -> io::Result<()> {
         while self.peer.waiting() < WINDOW {
             if self.handed == self.block.len() {
                 (self.block, self.handed) = (Vec::new(), 0);
-                let Some(block) = self.next(desk) else { break };
+                let Some(block) = self.next(handle) else { break };
                 self.block = block;
             }
             let end = self.block.len().min(self.handed + WINDOW);
@@ -271,7 +271,7 @@ impl ExportLink {
     }
 
     /// Returns the bytes that are to be sent next.
-    fn next(&mut self, desk: &NodeDesk) -> Option<Vec<u8>> {
+    fn next(&mut self, handle: &NodeHandle) -> Option<Vec<u8>> {
         if let Some(bytes) = self.queue.pop_front() {
             self.waiting -= bytes.len() as u64;
             return Some(bytes);
@@ -289,7 +289,7 @@ impl ExportLink {
                 let block = self.blocks.as_ref().and_then(|blocks| blocks.try_recv().ok());
                 if block.is_none() && is_written {
                     (self.phase, self.blocks) = (Phase::SnapshotEnds, None);
-                    desk.input(|bus, now| bus.snapshot_sent(&self.job, now));
+                    handle.input(|bus, now| bus.snapshot_sent(&self.job, now));
                 }
                 block
             }
@@ -335,7 +335,7 @@ impl ExportLink {
         self.waiting
     }
 
-    fn go_on_pausing(&mut self, shared: &Shared, desk: &NodeDesk) {
+    fn go_on_pausing(&mut self, shared: &Shared, handle: &NodeHandle) {
         let engine = &*shared.engine;
         if let Some(Pausing::Passing(next)) = &mut self.pausing {
             if !engine.pass_locks(next, || true) {
@@ -351,7 +351,7 @@ impl ExportLink {
             self.pausing = None;
             // Keys that are removed once the target has the slots are this node's copies.
             self.reader = None;
-            desk.input(|bus, now| bus.migration_paused(&self.job, now));
+            handle.input(|bus, now| bus.migration_paused(&self.job, now));
         }
     }
 }

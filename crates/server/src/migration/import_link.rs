@@ -2,7 +2,7 @@
 
 use super::sync_words::word_of;
 use crate::aof::kept_log::{KeptLog, configured_need};
-use crate::cluster::node_desk::NodeDesk;
+use crate::cluster::node_handle::NodeHandle;
 use crate::connection::socket::SocketStream;
 use crate::replication::applied;
 use crate::system::clock;
@@ -12,11 +12,11 @@ use cluster::migration::{JobName, SyncWord};
 use commands::replication::applier::{Applied, Applier};
 use engine::clients::registry::ClientInfo;
 use engine::host::threads::Server;
-use engine::keyspace::origin::Asker;
+use engine::keyspace::caller::Caller;
 use engine::keyspace::record::LogUser;
 use engine::per_worker::MIGRATION_PLACE;
 use mio::{Registry, Token};
-use replication::units::{Unit, Units};
+use replication::stream_parser::{Unit, Units};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -68,7 +68,7 @@ pub struct ImportLink {
 impl ImportLink {
     pub fn new(new: NewImport) -> ImportLink {
         let NewImport { job, stream, info, input } = new;
-        let applier = Applier::of(Arc::clone(&info), Asker::Migration, MIGRATION_PLACE, 0);
+        let applier = Applier::of(Arc::clone(&info), Caller::Migration, MIGRATION_PLACE, 0);
         ImportLink {
             job,
             info,
@@ -100,13 +100,13 @@ impl ImportLink {
     }
 
     /// Reads, applies and writes for a while.
-    pub fn go_on(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+    pub fn go_on(&mut self, shared: &Shared, handle: &NodeHandle) -> Turn {
         let mut done = 0;
         let mut turn = Turn::More;
         while turn == Turn::More && done < TURN && !self.info.has_ended() {
-            self.read(shared, desk);
+            self.read(shared, handle);
             let before = self.input.len();
-            turn = self.take(shared, desk);
+            turn = self.take(shared, handle);
             done += before - self.input.len();
         }
         if done > 0 {
@@ -117,7 +117,7 @@ impl ImportLink {
         if self.write().is_err() { Turn::Ended } else { turn }
     }
 
-    fn read(&mut self, shared: &Shared, desk: &NodeDesk) {
+    fn read(&mut self, shared: &Shared, handle: &NodeHandle) {
         let len = self.input.len();
         if !self.is_readable || len > INPUT_MAX && self.commands > 0 {
             return;
@@ -138,15 +138,15 @@ impl ImportLink {
             self.info.active_at.store(clock::now().unix_ms().0, Relaxed);
             if self.told_at.elapsed() >= TELL_EVERY {
                 self.told_at = Instant::now();
-                desk.input(|bus, now| bus.migration_heard(&self.job, now));
+                handle.input(|bus, now| bus.migration_heard(&self.job, now));
             }
         }
     }
 
     /// Takes the next unit of the input.
-    fn take(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+    fn take(&mut self, shared: &Shared, handle: &NodeHandle) -> Turn {
         if self.commands > 0 {
-            return self.apply(shared, desk);
+            return self.apply(shared, handle);
         }
         match self.units.next(&self.input) {
             Ok(Unit::Commands(len)) if self.is_granted => {
@@ -168,7 +168,7 @@ impl ImportLink {
                     // Valkey takes changes to begin there, whatever database was selected for the snapshot's keys.
                     self.applier.select(0);
                 }
-                desk.input(|bus, now| bus.migration_word(&self.job, word, now));
+                handle.input(|bus, now| bus.migration_word(&self.job, word, now));
                 Turn::More
             }
             Ok(Unit::GetAck(len) | Unit::InSync(len)) => {
@@ -200,12 +200,12 @@ impl ImportLink {
         true
     }
 
-    fn apply(&mut self, shared: &Shared, desk: &NodeDesk) -> Turn {
+    fn apply(&mut self, shared: &Shared, handle: &NodeHandle) -> Turn {
         let (engine, now) = (&*shared.engine, clock::now());
         if engine.persistence_status().deny_reasons().is_limited() {
             engine.make_room(Server { worker: MIGRATION_PLACE, now_us: now.unix_us });
             if engine.memory_limit().is_over() {
-                return self.fail(desk, "Ran out of memory (OOM) during slot import");
+                return self.fail(handle, "Ran out of memory (OOM) during slot import");
             }
         }
         let Ok(Applied { taken, is_stuck, .. }) = self.applier.apply(engine, &self.input[..self.commands], now) else {
@@ -215,13 +215,13 @@ impl ImportLink {
         self.commands -= taken;
         if self.info.migration.has_failed.swap(false, Relaxed) {
             let reason = "Failed to process command during slot migration. Check logs for more information";
-            return self.fail(desk, reason);
+            return self.fail(handle, reason);
         }
         if is_stuck { Turn::Stuck } else { Turn::More }
     }
 
-    fn fail(&mut self, desk: &NodeDesk, reason: &str) -> Turn {
-        desk.input(|bus, now| bus.migration_failed(&self.job, reason, now));
+    fn fail(&mut self, handle: &NodeHandle, reason: &str) -> Turn {
+        handle.input(|bus, now| bus.migration_failed(&self.job, reason, now));
         Turn::Idle
     }
 

@@ -3,7 +3,7 @@
 use super::export_link::ExportLink;
 use super::import_link::{ImportLink, Turn};
 use super::slot_snapshot_thread;
-use crate::cluster::node_desk::NodeDesk;
+use crate::cluster::node_handle::NodeHandle;
 use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::{affinity, clock, log};
@@ -61,7 +61,7 @@ impl JobLink {
 
 struct MigrationThread {
     shared: Arc<Shared>,
-    desk: Arc<NodeDesk>,
+    handle: Arc<NodeHandle>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
     /// Links of jobs, by their tokens.
@@ -75,12 +75,12 @@ struct MigrationThread {
 }
 
 /// Starts the thread.
-pub fn start(shared: &Arc<Shared>, desk: &Arc<NodeDesk>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
+pub fn start(shared: &Arc<Shared>, handle: &Arc<NodeHandle>, acceptor: &Arc<Acceptor>) -> io::Result<()> {
     let poll = Poll::new()?;
     shared.migrations.set_waker(Waker::new(poll.registry(), WAKE)?);
     let mut thread = MigrationThread {
         shared: Arc::clone(shared),
-        desk: Arc::clone(desk),
+        handle: Arc::clone(handle),
         acceptor: Arc::clone(acceptor),
         poll,
         links: slab::Slab::new(),
@@ -151,7 +151,7 @@ impl MigrationThread {
                     Err(error) => return self.lose(token, Some(&os_message(&error))),
                 }
                 let Some(JobLink::Export(link)) = self.links.get_mut(token) else { return };
-                if event.is_readable() && !link.listen(&self.desk) {
+                if event.is_readable() && !link.listen(&self.handle) {
                     self.lose(token, None);
                 }
             }
@@ -162,7 +162,7 @@ impl MigrationThread {
     /// Handles a connection to a target that has opened.
     fn opened(&self, job: &JobName) {
         let auth = auth(&self.shared.engine.config().snapshot());
-        self.desk.input(|bus, now| bus.migration_connected(job, auth, now));
+        self.handle.input(|bus, now| bus.migration_connected(job, auth, now));
     }
 
     fn take_messages(&mut self) {
@@ -175,9 +175,9 @@ impl MigrationThread {
         match message {
             MigrationMessage::Effect(effect) => self.perform(effect),
             MigrationMessage::Import(new) => self.attach(*new),
-            MigrationMessage::ImportLost(job) => self.desk.input(|bus, now| bus.migration_lost(&job, None, now)),
+            MigrationMessage::ImportLost(job) => self.handle.input(|bus, now| bus.migration_lost(&job, None, now)),
             MigrationMessage::Snapshot(job, event) => self.take_snapshot(&job, event),
-            MigrationMessage::Flushed { begun } => self.desk.input(|bus, now| bus.data_flushed(begun, now)),
+            MigrationMessage::Flushed { begun } => self.handle.input(|bus, now| bus.data_flushed(begun, now)),
             MigrationMessage::Kill(client) => {
                 let killed = self.links.iter().find(|(_, link)| link.info().id == client);
                 if let Some(token) = killed.map(|(token, _)| token) {
@@ -191,7 +191,7 @@ impl MigrationThread {
         match effect {
             MigrationEffect::Connect { job, ip, port } => {
                 if let Err(error) = self.connect(job, &ip, port) {
-                    self.desk.input(|bus, now| bus.migration_lost(&job, Some(&os_message(&error)), now));
+                    self.handle.input(|bus, now| bus.migration_lost(&job, Some(&os_message(&error)), now));
                 }
             }
             MigrationEffect::Send { job, bytes } => match self.link(&job) {
@@ -221,7 +221,7 @@ impl MigrationThread {
                     self.shared.engine.host().pause_changed();
                 }
             }
-            MigrationEffect::RemoveKeys { job, slots } => self.desk.remove_imported(job, slots),
+            MigrationEffect::RemoveKeys { job, slots } => self.handle.remove_imported(job, slots),
             // Effects of the moment were carried out when the node wanted them.
             MigrationEffect::Hide { .. } | MigrationEffect::Show { .. } | MigrationEffect::Record(_) => {}
         }
@@ -259,14 +259,14 @@ impl MigrationThread {
         let token = Token(self.links.vacant_key());
         if !may_be_taken_in(&self.shared.engine, &link.info) || link.register(self.poll.registry(), token).is_err() {
             self.shared.engine.clients().end(link.info.id);
-            return self.desk.input(|bus, now| bus.migration_lost(&job, None, now));
+            return self.handle.input(|bus, now| bus.migration_lost(&job, None, now));
         }
         self.links.insert(JobLink::Import(Box::new(link)));
         // The job may have ended while the connection was on its way. Its first commands are carried out before any key
         // comes.
         let is_wanted =
             |bus: &mut cluster::bus::Bus, _| bus.migrations().job(&job).is_some_and(|job| job.state.is_in_progress());
-        if !self.desk.input(is_wanted) {
+        if !self.handle.input(is_wanted) {
             self.close(token.0);
         }
     }
@@ -277,7 +277,7 @@ impl MigrationThread {
             (Ok(blocks), Some(JobLink::Export(link))) => link.begin_snapshot(slots, blocks),
             (Err(error), _) => {
                 log::warning(format_args!("Can't start a thread for a migration of slots: {error}"));
-                self.desk.input(|bus, now| bus.migration_failed(&job, "Failed to start snapshot", now));
+                self.handle.input(|bus, now| bus.migration_failed(&job, "Failed to start snapshot", now));
             }
             _ => {}
         }
@@ -293,14 +293,14 @@ impl MigrationThread {
     }
 
     fn take_snapshot(&mut self, job: &JobName, event: SnapshotEvent) {
-        let desk = Arc::clone(&self.desk);
+        let handle = Arc::clone(&self.handle);
         let Some(JobLink::Export(link)) = self.link(job) else { return self.stop_logging() };
         if let (SnapshotEvent::Refused, Some(slots)) = (&event, link.slots().cloned()) {
             self.refused.push_back((*job, slots));
         }
         let Some(JobLink::Export(link)) = self.link(job) else { return };
-        if !link.take_snapshot(event, &desk) {
-            desk.input(|bus, now| bus.migration_failed(job, "Failed to perform snapshot", now));
+        if !link.take_snapshot(event, &handle) {
+            handle.input(|bus, now| bus.migration_failed(job, "Failed to perform snapshot", now));
         }
     }
 
@@ -310,7 +310,7 @@ impl MigrationThread {
             None => return,
             Some(link) if link.info().has_ended() => false,
             Some(JobLink::Export(link)) => {
-                let lasts = link.go_on(&self.shared, &self.desk);
+                let lasts = link.go_on(&self.shared, &self.handle);
                 let is_over = limit.hard_bytes > 0 && link.unsent() > limit.hard_bytes;
                 if is_over {
                     log::warning(format_args!(
@@ -324,7 +324,7 @@ impl MigrationThread {
                 }
                 lasts && !is_over
             }
-            Some(JobLink::Import(link)) => match link.go_on(&self.shared, &self.desk) {
+            Some(JobLink::Import(link)) => match link.go_on(&self.shared, &self.handle) {
                 Turn::Idle => true,
                 Turn::More => {
                     self.patience = Duration::ZERO;
@@ -350,7 +350,7 @@ impl MigrationThread {
     fn lose(&mut self, token: usize, reason: Option<&str>) {
         let Some(job) = self.links.get(token).map(JobLink::job) else { return };
         self.close(token);
-        self.desk.input(|bus, now| bus.migration_lost(&job, reason, now));
+        self.handle.input(|bus, now| bus.migration_lost(&job, reason, now));
     }
 
     fn close(&mut self, token: usize) {

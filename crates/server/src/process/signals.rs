@@ -5,7 +5,7 @@ use crate::system::files;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use commands::persistence::ending::{HowToEnd, LastSave, end_server};
+use commands::persistence::prepare_shutdown::{HowToEnd, LastSave, end_server};
 use engine::config::Directive;
 use mio::{Events, Poll, Token, Waker};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};

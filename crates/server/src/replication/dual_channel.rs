@@ -16,7 +16,7 @@ use crate::system::log::{self, Level};
 use engine::config::ClientClass;
 use engine::propagation::effects::Garbage;
 use engine::status::replication_status::ReplicationStatus;
-use replication::arrived::{Arrived, LinkError, SnapshotEnd};
+use replication::link_event::{Arrived, LinkError, SnapshotEnd};
 use replication::primary_link::PrimaryLink;
 use std::io;
 use std::sync::Arc;

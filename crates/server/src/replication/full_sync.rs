@@ -22,7 +22,7 @@ use engine::locks::sync::assert_unlocked;
 use engine::status::replication_status::ReplicationStatus;
 use mio::{Events, Poll, Token};
 use persistence::fan_out::{FanOut, NextBlock, Taker};
-use replication::follower::Handshake;
+use replication::replica_handshake::Handshake;
 use signal_hook::consts::SIGSTOP;
 use signal_hook::low_level::raise;
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ fn write(shared: &Shared, plan: SnapshotPlan) -> Result<(), String> {
     let options = options(engine, &handshake);
     let failed = |error: io::Error| error.to_string();
     let mut stop = None;
-    let note = || stop = (!status.is_replica()).then(|| shared.stream_stops.note(engine, opens_reader));
+    let note = || stop = (!status.is_replica()).then(|| shared.snapshot_offsets.note(engine, opens_reader));
     let (mut file, applying) = begin_between_commands(engine, &options, note, || false).map_err(failed)?;
     let leads = stop.is_some();
     // A server's own stream selects the database anew after a snapshot; another one's continues.

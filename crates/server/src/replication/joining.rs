@@ -1,6 +1,6 @@
 //! The admission of a replica, which continues where it was or waits for a snapshot.
 
-use crate::replication::in_sync_replicas::FollowerChange;
+use crate::replication::isr::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
 use crate::system::log;
@@ -8,8 +8,8 @@ use crate::workers::replication_messages::NewReplica;
 use commands::server::acl::lasting_rights::may_be_taken_in;
 use engine::config::Directive;
 use engine::time::SteadyMs;
-use replication::follower::Handshake;
-use replication::ids::ReplicationId;
+use replication::replica_handshake::Handshake;
+use replication::replid::ReplicationId;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl PrimaryThread {

@@ -10,9 +10,9 @@ use engine::config::{Config, Directive};
 use engine::status::replication_status::new_id;
 use persistence::aof::State;
 use persistence::aof::journal::Policy;
-use replication::arrived::{Arrived, LinkError, Position};
 use replication::in_sync_member::{EarlierTerm, Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, Term};
+use replication::link_event::{Arrived, LinkError, Position};
 use replication::primary_link::{LinkSettings, PrimaryLink};
 
 /// Milliseconds of silence after which writers do not wait any more for a replica that was asked to take over.

@@ -9,14 +9,13 @@
 //! They wait for no shard's lock but to begin a snapshot.
 
 pub mod applied;
+mod backlog_retention;
 mod dual_channel;
 mod durable_marks;
 mod framing_waits;
 pub mod full_sync;
-mod gathering;
-pub mod in_sync_replicas;
+pub mod isr;
 mod joining;
-mod kept_stream;
 mod link_membership;
 pub mod link_thread;
 mod link_voice;
@@ -26,6 +25,7 @@ pub mod primary_thread;
 pub mod replica;
 mod role_change;
 pub mod role_orders;
+mod send_coalescing;
 mod snapshot_file;
 mod snapshot_reader;
 pub mod sync_queue;

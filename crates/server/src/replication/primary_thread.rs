@@ -9,17 +9,17 @@
 
 use crate::connection::socket::Readiness;
 use crate::replication::framing_waits::FramingWaits;
-use crate::replication::gathering::{Gathering, MOMENT};
-use crate::replication::in_sync_replicas::{self, Acknowledging, FollowerChange};
+use crate::replication::isr::{self, Acknowledging, FollowerChange};
 use crate::replication::replica::{Ended, Heard, Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
+use crate::replication::send_coalescing::{MOMENT, SendCoalescing};
 use crate::replication::sync_queue::{Sync, SyncState};
 use crate::system::{clock, log};
 use crate::workers::replication_messages::{MUCH, ReplicationMessage};
 use crate::workers::shared::Shared;
-use crate::workers::stream_stops::StreamStop;
-use commands::replication::stray_command::StrayCommand;
-use commands::replication::{good_replicas, wait_replicas};
+use crate::workers::snapshot_offsets::StreamStop;
+use commands::replication::replica_error::StrayCommand;
+use commands::replication::{min_replicas, wait_replicas};
 use engine::config::{ClientClass, Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::memory_limit::LogThread;
@@ -33,8 +33,8 @@ use engine::time::SteadyMs;
 use mio::{Events, Poll, Token, Waker};
 use persistence::aof::framing::{FramedBytes, Framing};
 use replication::backlog::{Backlog, SHARED};
-use replication::follower::OutputLimit;
-use replication::ids::{History, ReplicationId};
+use replication::replica_handshake::OutputLimit;
+use replication::replid::{History, ReplicationId};
 use replication::stream::Marks;
 use slab::Slab;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +80,7 @@ pub struct PrimaryThread {
     pub(super) backlog: Option<Backlog>,
     pub(super) framing: Framing,
     pub(super) marks: Marks,
-    gathering: Gathering,
+    gathering: SendCoalescing,
     pub(super) acknowledging: Acknowledging,
     /// Reader of the log; None: there are no own changes to be framed.
     pub(super) reader: Option<LogReader>,
@@ -122,7 +122,7 @@ impl PrimaryThread {
             backlog: None,
             framing: Framing::default(),
             marks: Marks::default(),
-            gathering: Gathering::default(),
+            gathering: SendCoalescing::default(),
             acknowledging: Acknowledging::default(),
             reader: None,
             read_to: 0,
@@ -232,7 +232,7 @@ impl PrimaryThread {
             ReplicationMessage::AskReplicas => {
                 self.framing_waits.ask(self.shared.engine.change_log().appended());
                 if !self.shared.engine.persistence_status().deny_reasons().is_loading() {
-                    in_sync_replicas::begin_logging(&self.shared);
+                    isr::begin_logging(&self.shared);
                 }
             }
             ReplicationMessage::Sleep(slumber) => slumber.wait(),
@@ -275,7 +275,7 @@ impl PrimaryThread {
     /// stream selects the database anew for a replica that begins there.
     pub(super) fn read_log(&mut self) {
         if self.reader.is_none()
-            && let Some(reader) = self.shared.stream_stops.take_reader()
+            && let Some(reader) = self.shared.snapshot_offsets.take_reader()
         {
             match self.shared.engine.replication().is_replica() {
                 false => self.begin_reading(reader),
@@ -288,7 +288,7 @@ impl PrimaryThread {
         let most = backlog.end() + AT_ONCE;
         loop {
             // The stop is looked for after the end was: a snapshot is recorded before anything is appended after it.
-            let stop = self.shared.stream_stops.next(self.read_to, end);
+            let stop = self.shared.snapshot_offsets.next(self.read_to, end);
             let until = stop.unwrap_or(end);
             if self.read_to < until {
                 let (framing, engine) = (&mut self.framing, &self.shared.engine);
@@ -310,7 +310,7 @@ impl PrimaryThread {
                 return;
             }
             self.framing = Framing::default();
-            self.shared.stream_stops.pass(backlog.end());
+            self.shared.snapshot_offsets.pass(backlog.end());
         }
     }
 
@@ -567,6 +567,6 @@ impl PrimaryThread {
     /// Whether enough replicas follow.
     pub(super) fn count_good(&self) {
         let config = self.shared.engine.config().snapshot();
-        good_replicas::refresh(&self.shared.engine, &config);
+        min_replicas::refresh(&self.shared.engine, &config);
     }
 }

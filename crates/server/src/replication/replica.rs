@@ -3,13 +3,13 @@
 use crate::connection::socket::{Readiness, Socket, SocketStream};
 use crate::workers::replication_messages::NewReplica;
 use commands::core::command_table::CommandTable;
-use commands::replication::stray_command::StrayCommand;
+use commands::replication::replica_error::StrayCommand;
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::status::replication_status::{ReplicaInfo, ReplicaState};
 use engine::time::SteadyMs;
 use mio::{Registry, Token};
 use replication::backlog::Backlog;
-use replication::follower::{Acks, Handshake, Lag};
+use replication::replica_handshake::{Acks, Handshake, Lag};
 use resp::number::parse_i64;
 use resp::{Progress, RequestLimits, RequestParser};
 use std::io::{self, IoSlice};

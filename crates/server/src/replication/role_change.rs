@@ -13,7 +13,7 @@ use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
 use crate::replication::role_orders::RoleOrders;
 use crate::system::clock;
-use commands::replication::{failover_command, step_down};
+use commands::replication::{demote, failover_command};
 use engine::config::Directive;
 use engine::keyspace::held_locks::LockTimeout;
 use engine::keyspace::record::LogUser;
@@ -53,7 +53,7 @@ impl PrimaryThread {
         if !self.role_change.orders.is_empty() && whole_at.is_some() {
             self.end_stream();
             for order in std::mem::take(&mut self.role_change.orders) {
-                step_down::finish(engine, &order);
+                demote::finish(engine, &order);
             }
             return failover_command::drop_waiting(engine);
         }

@@ -6,7 +6,7 @@ use crate::system::{clock, log};
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::host::peers::Peer;
 use engine::status::replication_status::ReplicationStatus;
-use replication::arrived::Arrived;
+use replication::link_event::Arrived;
 use replication::primary_link::PrimaryLink;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;

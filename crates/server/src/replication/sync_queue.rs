@@ -1,7 +1,7 @@
 //! The queue of replicas for snapshots: which ones share a snapshot, when it begins, and its end.
 
 use crate::replication::full_sync::{self, SnapshotPlan, SnapshotSource, Transfer};
-use crate::replication::in_sync_replicas::FollowerChange;
+use crate::replication::isr::FollowerChange;
 use crate::replication::primary_thread::PrimaryThread;
 use crate::replication::replica::{Phase, Replica};
 use crate::system::log::{self, Level};
@@ -11,8 +11,8 @@ use engine::status::replication_status::ReplicaState;
 use engine::time::SteadyMs;
 use persistence::fan_out::{FanOut, Pace, Taker};
 use replication::backlog::Backlog;
-use replication::follower::{Handshake, SnapshotVersion};
-use replication::ids::ReplicationId;
+use replication::replica_handshake::{Handshake, SnapshotVersion};
+use replication::replid::ReplicationId;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -370,7 +370,7 @@ mod tests {
     use engine::time::SteadyMs;
     use engine::{Engine, NullHost, Options};
     use mio::Poll;
-    use replication::ids::ReplicationId;
+    use replication::replid::ReplicationId;
     use std::sync::Arc;
 
     /// Returns the stream's name and offset that a snapshot gets which has begun there.
@@ -390,7 +390,7 @@ mod tests {
         let mut thread = PrimaryThread::new(&shared, Poll::new().expect("a poll"));
         let old = status.history().id;
         assert_eq!(told(&mut thread, SnapshotAt::Stream(old, 7, 0)), Some((old, 7)));
-        let stop = shared.stream_stops.note(&engine, true);
+        let stop = shared.snapshot_offsets.note(&engine, true);
         thread.read_log();
         thread.begin_backlog();
         // The server has followed another one since the snapshot began, and leads by a name of its own.

@@ -6,9 +6,9 @@
 
 pub mod fairness;
 pub mod load_balance;
-pub mod metered;
 pub mod retries;
 pub mod run_queue;
+pub mod throttled;
 pub mod timers;
 pub mod wait_timeouts;
 pub mod worker_barrier;

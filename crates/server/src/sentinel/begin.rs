@@ -1,6 +1,6 @@
 //! The start of a Sentinel: from the configuration to a state that answers clients.
 
-use super::desk::SentinelDesk;
+use super::sentinel_console::SentinelConsole;
 use super::sentinel_host::SentinelHost;
 use crate::system::files;
 use ::sentinel::{Sentinel, load_order};
@@ -21,7 +21,7 @@ pub fn is_meant(program: &OsStr) -> bool {
 ///
 /// # Errors
 /// A line for the log, or a report for standard error: the Sentinel must not start.
-pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<SentinelDesk>, LoadError> {
+pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<SentinelConsole>, LoadError> {
     let log = |message: String| LoadError::File { message };
     if config_file.is_empty() {
         return Err(log("Sentinel needs config file on disk to save state. Exiting...".to_owned()));
@@ -32,14 +32,14 @@ pub fn begin(loaded: &mut LoadedConfig, config_file: &[u8]) -> Result<Arc<Sentin
     }
     let host = SentinelHost::new();
     let seed = fresh_seed();
-    let mut sentinel = Sentinel::new(Box::new(host.clone()), seed, super::desk::now());
+    let mut sentinel = Sentinel::new(Box::new(host.clone()), seed, super::sentinel_console::now());
     let mut statements = std::mem::take(&mut loaded.sentinel);
     load_order(&mut statements, |statement| statement.words.first().map_or(&b""[..], Vec::as_slice));
     for statement in statements {
         let line = Some((statement.number, statement.line));
         sentinel.statement(&statement.words).map_err(|message| LoadError::Text { line, message })?;
     }
-    Ok(Arc::new(SentinelDesk::new(sentinel, host)))
+    Ok(Arc::new(SentinelConsole::new(sentinel, host)))
 }
 
 /// Returns a fresh seed: two Sentinels must not do the same at the same time.

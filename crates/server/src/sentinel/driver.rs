@@ -1,7 +1,7 @@
 //! The thread: it waits for sockets and for time, and carries out the Sentinel's effects.
 
 use super::children::Scripts;
-use super::desk::{SentinelDesk, WAKE, now};
+use super::sentinel_console::{SentinelConsole, WAKE, now};
 use crate::connection::peer_socket::Peer;
 use crate::listener::acceptor::Acceptor;
 use crate::system::log;
@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 struct Driver {
-    desk: Arc<SentinelDesk>,
+    handle: Arc<SentinelConsole>,
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
@@ -32,13 +32,13 @@ struct Driver {
 
 /// Starts the thread.
 pub(super) fn start(
-    desk: Arc<SentinelDesk>,
+    handle: Arc<SentinelConsole>,
     shared: Arc<Shared>,
     acceptor: Arc<Acceptor>,
     poll: Poll,
 ) -> io::Result<JoinHandle<()>> {
     let (peers, scripts, next_tick) = (BTreeMap::new(), Scripts::default(), Instant::now());
-    let mut driver = Driver { desk, shared, acceptor, poll, peers, scripts, next_tick };
+    let mut driver = Driver { handle, shared, acceptor, poll, peers, scripts, next_tick };
     let is_within = mode::is_sentinel_within();
     let run = move || {
         mode::enter_sentinel_within(is_within);
@@ -76,7 +76,7 @@ impl Driver {
 
     fn tick(&mut self) {
         let ended = self.scripts.collect();
-        let mut sentinel = self.desk.sentinel();
+        let mut sentinel = self.handle.sentinel();
         for script in ended {
             sentinel.script_ended(script.script, script.status, script.signal, now());
         }
@@ -90,14 +90,14 @@ impl Driver {
             return;
         };
         match peer.opened() {
-            Ok(Some(local_ip)) => self.desk.sentinel().connected(connection, local_ip, now()),
+            Ok(Some(local_ip)) => self.handle.sentinel().connected(connection, local_ip, now()),
             Ok(None) => {}
             Err(_) => return self.lose(connection),
         }
         let failed = event.is_writable() && peer.flush().is_err();
         let (bytes, more) = if event.is_readable() { peer.read() } else { (Vec::new(), true) };
         if !bytes.is_empty() {
-            self.desk.sentinel().received(connection, &bytes, now());
+            self.handle.sentinel().received(connection, &bytes, now());
         }
         if failed || !more {
             self.lose(connection);
@@ -107,7 +107,7 @@ impl Driver {
     /// Handles a connection that is gone.
     fn lose(&mut self, connection: ConnectionId) {
         if self.peers.remove(&connection).is_some() {
-            self.desk.sentinel().closed(connection, now());
+            self.handle.sentinel().closed(connection, now());
         }
     }
 
@@ -115,7 +115,7 @@ impl Driver {
     fn perform(&mut self) {
         loop {
             // The lock is not held meanwhile: clients may query the Sentinel.
-            let effects = self.desk.sentinel().take_effects();
+            let effects = self.handle.sentinel().take_effects();
             if effects.is_empty() {
                 return;
             }
@@ -127,7 +127,7 @@ impl Driver {
         match effect {
             Effect::Connect { connection, ip, port } => {
                 if self.connect(connection, &ip, port).is_err() {
-                    self.desk.sentinel().closed(connection, now());
+                    self.handle.sentinel().closed(connection, now());
                 }
             }
             Effect::Send { connection, bytes } => {
@@ -139,8 +139,8 @@ impl Driver {
             Effect::Publish { channel, message } => self.publish(channel, message),
             Effect::Log { level, text } => log::log(level_of(level), text),
             Effect::RunScript { script, argv } => {
-                let started = self.scripts.start(script, &argv, &self.desk.environment);
-                let mut sentinel = self.desk.sentinel();
+                let started = self.scripts.start(script, &argv, &self.handle.environment);
+                let mut sentinel = self.handle.sentinel();
                 match started {
                     Ok(pid) => sentinel.script_started(script, pid, now()),
                     Err(_) => sentinel.script_not_started(script, now()),

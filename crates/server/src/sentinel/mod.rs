@@ -7,14 +7,14 @@
 //!                          thread: sockets, scripts, messages to subscribers, the log
 //! ```
 //!
-//! In: replies of servers and other Sentinels, requests of clients through the [`desk`]. Out: bytes on sockets, tasks
+//! In: replies of servers and other Sentinels, requests of clients through the [`handle`]. Out: bytes on sockets, tasks
 //! for the worker. When something is to happen is not decided here.
 //!
 //! The process is a Sentinel, or has one [within](crate::sentinel_within) a server.
 
 pub mod begin;
 mod children;
-pub mod desk;
 mod driver;
+pub mod sentinel_console;
 
 mod sentinel_host;

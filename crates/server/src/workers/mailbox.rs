@@ -50,7 +50,7 @@ pub enum WorkerMessage {
     /// A connection that is this worker's from now on, and its user.
     Connection { stream: SocketStream, info: Arc<ClientInfo>, login: Login },
     /// A connection that another worker has served until now.
-    Handover(Box<ClientConnection>),
+    ConnectionMigration(Box<ClientConnection>),
     /// The reply that a blocked client of this worker has waited for.
     Reply { ticket: Arc<Ticket>, bytes: Vec<u8> },
     /// This client of this worker's is to be sent its replies, and then closed.

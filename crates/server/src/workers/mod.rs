@@ -11,7 +11,7 @@ pub mod notifier;
 pub mod replication_messages;
 pub mod shared;
 pub mod slumber;
-pub mod stream_stops;
+pub mod snapshot_offsets;
 pub mod thread_inbox;
 pub mod wake_state;
 pub mod worker_slot;

@@ -2,7 +2,7 @@
 
 use crate::connection::socket::SocketStream;
 use crate::workers::slumber::Slumber;
-use crate::workers::stream_stops::StreamStop;
+use crate::workers::snapshot_offsets::StreamStop;
 use crate::workers::thread_inbox::ThreadInbox;
 use crossbeam_channel::{Sender, bounded};
 use engine::Engine;
@@ -11,8 +11,8 @@ use engine::host::connections::StepDown;
 use engine::host::files::Scratch;
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::{LogReader, Overflow};
-use replication::follower::SyncRequest;
-use replication::ids::ReplicationId;
+use replication::replica_handshake::SyncRequest;
+use replication::replid::ReplicationId;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::notifier::Notifier;
 use crate::workers::replication_messages::ReplicationMessage;
 use crate::workers::slumber::{self, Alarm, Slumber};
-use crate::workers::stream_stops::StreamStops;
+use crate::workers::snapshot_offsets::StreamStops;
 use crate::workers::thread_inbox::ThreadInbox;
 use crate::workers::worker_slot::WorkerSlot;
 use engine::Engine;
@@ -94,7 +94,7 @@ pub struct Shared {
     /// The thread that serves replicas.
     pub replication: ThreadInbox<ReplicationMessage>,
     /// Places in its stream where snapshots have begun.
-    pub stream_stops: StreamStops,
+    pub snapshot_offsets: StreamStops,
     /// The thread that moves slots.
     pub migrations: ThreadInbox<MigrationMessage>,
     /// Connections that were let in, and that were refused, since the statistics were reset.
@@ -119,7 +119,7 @@ impl Shared {
             link_lines: LinkLines::default(),
             slumber: Mutex::default(),
             replication: ThreadInbox::default(),
-            stream_stops: StreamStops::default(),
+            snapshot_offsets: StreamStops::default(),
             migrations: ThreadInbox::default(),
             connections_received: AtomicU64::new(0),
             connections_rejected: AtomicU64::new(0),

@@ -5,6 +5,6 @@ mod believed_epochs;
 mod extensions_in;
 mod gossip_in;
 mod packet_in;
-mod sender_news;
 mod sender_role;
+mod sender_update;
 mod slot_claims;

@@ -1,7 +1,7 @@
 //! Tests of the state machine: clients, nodes that answer, and what is sent to them.
 
 use super::*;
-use crate::proxy::question::Context;
+use crate::proxy::proxy_request::Context;
 use crate::proxy::reply_join::Join;
 
 const A: &str = "10.0.0.1:7000";

@@ -11,17 +11,17 @@ use engine::data::event_class::EventClass;
 use engine::data::key_hash::KeyHash;
 use engine::held_writes::HeldWrites;
 use engine::host::threads::Server;
+use engine::keyspace::caller::ExecContext;
+use engine::keyspace::caller::is_due;
 use engine::keyspace::held_locks::{HeldLocks, LockTimeout};
 use engine::keyspace::keys::Keys;
-use engine::keyspace::origin::Origin;
-use engine::keyspace::origin::is_due;
 use engine::propagation::effects::Author;
 use engine::propagation::effects::{Logged, Record};
 use engine::propagation::log_batch::put_command;
 use engine::status::pause::Hold;
 use engine::time::{UnixMs, UnixUs};
 use engine::{Engine, Error};
-use persistence::dump::{Gradual, dump_widely};
+use persistence::dump::{ChunkedDump, dump_widely};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -135,7 +135,7 @@ fn outcome(parcel: &Parcel, error: Option<Error>) -> Result<&'static str, Error>
 fn locked<R>(engine: &Engine, db: u32, named: &[Named], work: impl FnOnce(&mut Keys<'_>) -> R) -> R {
     let hashes: Vec<KeyHash> = named.iter().map(|(name, _)| engine.hasher().hash(name)).collect();
     let now = engine.host().unix_us(UnixUs(0)).ms();
-    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes.into_iter()), db, Origin::client(now));
+    let mut keys = Keys::new(engine, HeldLocks::keys(engine, hashes.into_iter()), db, ExecContext::client(now));
     let result = work(&mut keys);
     keys.unlock();
     result
@@ -228,7 +228,7 @@ fn pack_in_pieces(
     let begun = permitted(engine, permit, db, only, |keys| {
         let key = keys.key(&one.0);
         let entry = keys.lookup_no_expire(key)?;
-        let gradual = Gradual::begin(&entry.value(), &style)?;
+        let gradual = ChunkedDump::begin(&entry.value(), &style)?;
         let mut sent = Sent { named: (one.0.clone(), if again { 1 } else { one.1 }), hash: key.hash, flag: None };
         watch(keys, db, &mut sent);
         Some((gradual, sent))
@@ -351,7 +351,7 @@ fn try_settle(
         return Err(parcel);
     }
     let permitted = permit.check(engine);
-    let mut keys = Keys::new(engine, held, db, Origin::client(server.now_us.ms()));
+    let mut keys = Keys::new(engine, held, db, ExecContext::client(server.now_us.ms()));
     let (mut changed, mut resting) = (Vec::new(), Vec::new());
     for (sent, done) in parcel {
         let Some(flag) = sent.flag else { continue };

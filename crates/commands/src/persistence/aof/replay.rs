@@ -1,6 +1,6 @@
 //! Reading the log: the base, then the changes since then, each command run as it once was.
 
-use crate::core::args::{Args, OwnWords};
+use crate::core::args::{Args, RetainedArgs};
 use crate::core::command_table::find;
 use crate::core::context::Now;
 use crate::core::dispatch;
@@ -12,7 +12,7 @@ use engine::time::UnixUs;
 use persistence::aof::Aof;
 use persistence::aof::manifest::{FileKind, Manifest, ManifestEntry};
 use persistence::aof::read::{CommandFault, LogItem, Reader};
-use persistence::source::Source;
+use persistence::rdb_reader::Source;
 use resp::Reply;
 use std::io::{self, ErrorKind, Read};
 use std::sync::atomic::Ordering::Relaxed;
@@ -200,7 +200,7 @@ fn run_all(
             }
             Ok(LogItem::End) => return Ok((valid, None)),
             Ok(LogItem::Command) => {
-                let mut args = Args::parsed(&reader.bytes, &reader.spans, OwnWords::default());
+                let mut args = Args::parsed(&reader.bytes, &reader.spans, RetainedArgs::default());
                 if let Err(error) = find(&args) {
                     let error = error.to_string();
                     let error = error.strip_prefix("ERR ").unwrap_or(&error);
@@ -220,7 +220,7 @@ fn run_all(
         if count.is_multiple_of(BREATH) {
             engine.persistence_status().loading.loaded_bytes.store(before + reader.offset(), Relaxed);
             now = Now { unix_us: host.unix_us(now.unix_us) };
-            host.while_busy();
+            host.serve_clients_busy();
         }
         if delay > 0 {
             host.rest(Duration::from_micros(delay as u64));

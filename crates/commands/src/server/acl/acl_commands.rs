@@ -1,6 +1,7 @@
 //! The commands of ACL.
 
 use crate::core::acl_catalog::{Catalog, all_categories, category_named, rule_context};
+use crate::core::acl_check::Call;
 use crate::core::admission::Settle;
 use crate::core::args::Args;
 use crate::core::command::{ADMIN, Command, Flags, Group, LOADING, NO_SCRIPT, STALE};
@@ -8,7 +9,6 @@ use crate::core::command_table::lookup;
 use crate::core::context::Context;
 use crate::core::help::HELP;
 use crate::core::redact::secret_of_inner;
-use crate::core::rights::Call;
 use crate::server::acl::acl_file;
 use crate::server::acl::{acl_log, lasting_rights, lines};
 use engine::acl::selector::{Selector, has_spaces};

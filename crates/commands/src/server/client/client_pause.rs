@@ -6,7 +6,7 @@
 
 use crate::core::admission::Settle;
 use crate::core::args::Args;
-use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::context::{Blocking, Context, Flow, Resumable};
 use crate::server::worker_barrier::Others;
 use engine::Error;
 use engine::status::deny_reasons::Paused;
@@ -41,7 +41,7 @@ pub(crate) fn unpause(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Erro
 /// Workers that resume their clients.
 struct Unpause(Others);
 
-impl Piecewise for Unpause {
+impl Resumable for Unpause {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let is_done = self.0.are_done(cx.engine);
         if is_done {

@@ -12,7 +12,7 @@ use crate::core::client_line::write_line;
 use crate::core::command::{
     ADMIN, ALLOW_BUSY, Command, Flags, Group, KEEPS_CACHING, LOADING, NO_MULTI, NO_SCRIPT, SETTLES, STALE,
 };
-use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::context::{Blocking, Context, Flow, Resumable};
 use crate::core::help::HELP;
 use crate::core::session::Replies;
 use crate::pubsub::tracking;
@@ -390,7 +390,7 @@ struct List {
     stream: Option<StreamCatchUp>,
 }
 
-impl Piecewise for List {
+impl Resumable for List {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.others.are_done(cx.engine) || self.stream.as_ref().is_some_and(|stream| !stream.is_done(cx.engine)) {
             return false;

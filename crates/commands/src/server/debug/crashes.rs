@@ -2,7 +2,7 @@
 
 use crate::core::args::Args;
 use crate::core::context::Context;
-use crate::persistence::ending::{self, HowToEnd};
+use crate::persistence::prepare_shutdown::{self, HowToEnd};
 use crate::server::config::rewrite_file;
 use engine::Error;
 use std::alloc::{Layout, handle_alloc_error};
@@ -57,7 +57,8 @@ fn begin_anew(cx: &mut Context<'_>, args: &Args<'_>, gracefully: bool) -> Result
     let host = cx.engine.host();
     let (has_file, start) = (!host.process().config_file.is_empty(), cx.reply.len());
     let how = HowToEnd { is_now: true, ..HowToEnd::default() };
-    let saved = !gracefully || (!has_file || rewrite_file(cx, false).is_ok()) && ending::end_server(cx.engine, how);
+    let saved =
+        !gracefully || (!has_file || rewrite_file(cx, false).is_ok()) && prepare_shutdown::end_server(cx.engine, how);
     if saved {
         std::thread::sleep(Duration::from_millis(delay));
         host.log(&format!("Can't restart: {}", host.restart()));

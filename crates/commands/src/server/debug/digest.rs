@@ -19,7 +19,7 @@
 
 use crate::core::args::Args;
 use crate::core::context::Context;
-use crate::core::lending::Lending;
+use crate::core::yielding::Yielding;
 use engine::Error;
 use engine::data::typed_value::DigestSink;
 use engine::data::value::{Object, Value, ValueExt};
@@ -62,23 +62,23 @@ impl Digest {
     }
 
     /// Takes in a key with its value.
-    pub fn add_key(&mut self, name: &[u8], value: &Value<'_>, expires: bool, lending: &Lending<'_>) {
+    pub fn add_key(&mut self, name: &[u8], value: &Value<'_>, expires: bool, yielding: &Yielding<'_>) {
         let mut digest = Digest::default();
         digest.mix(name);
-        digest.mix_value(value, expires, lending);
+        digest.mix_value(value, expires, yielding);
         self.add(&digest.0);
     }
 
     /// Adds a hash as if no time had passed, so that every field is there.
-    fn mix_hash(&mut self, hash: View<'_>, lending: &Lending<'_>) {
+    fn mix_hash(&mut self, hash: View<'_>, yielding: &Yielding<'_>) {
         hash.visit(0, |field, value| {
-            lending.steps(DIGEST_STEPS);
+            yielding.steps(DIGEST_STEPS);
             self.add_pair(field.bytes(&mut itoa::Buffer::new()), value.bytes(&mut itoa::Buffer::new()));
         });
     }
 
-    pub fn mix_value(&mut self, value: &Value<'_>, expires: bool, lending: &Lending<'_>) {
-        let step = || lending.steps(DIGEST_STEPS);
+    pub fn mix_value(&mut self, value: &Value<'_>, expires: bool, yielding: &Yielding<'_>) {
+        let step = || yielding.steps(DIGEST_STEPS);
         step();
         self.mix(&u32::from(value.value_type().number).to_be_bytes());
         let mut digits = itoa::Buffer::new();
@@ -94,8 +94,8 @@ impl Digest {
                 step();
                 self.add(item.bytes(&mut digits));
             }),
-            Value::Payload(Object::Hash(hash)) => self.mix_hash(hash.view(), lending),
-            Value::Packed(bytes) => self.mix_hash(View::packed(bytes), lending),
+            Value::Payload(Object::Hash(hash)) => self.mix_hash(hash.view(), yielding),
+            Value::Packed(bytes) => self.mix_hash(View::packed(bytes), yielding),
             Value::Payload(Object::Other(value)) => value.digest(self),
             Value::Payload(Object::SortedSet(set)) => {
                 for (name, score) in set.range(0..set.len()) {
@@ -140,7 +140,7 @@ impl fmt::Display for Digest {
 /// DEBUG DIGEST: the whole data set at one moment.
 pub fn digest(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
-    let lending = cx.lending_at_once();
+    let yielding = cx.lending_at_once();
     let mut digest = Digest::default();
     let mut dbs = BTreeSet::new();
     cx.keys.each_shard(|_, shard, _| dbs.extend(shard.dbs.iter().map(|(db, _)| db)))?;
@@ -152,7 +152,7 @@ pub fn digest(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
                     digest.mix_database(db);
                     mixed = true;
                 }
-                digest.add_key(entry.key(), &entry.value(), entry.expiry().is_some(), &lending);
+                digest.add_key(entry.key(), &entry.value(), entry.expiry().is_some(), &yielding);
             }
         })?;
     }
@@ -164,12 +164,12 @@ pub fn digest(cx: &mut Context<'_>, _: &mut Args<'_>) -> Result<(), Error> {
 pub fn digest_values(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
     cx.reply.array(args.len() - 2);
-    let lending = cx.lending_at_once();
+    let yielding = cx.lending_at_once();
     for name in args.from(2) {
         let mut digest = Digest::default();
         let key = cx.keys.key(name);
         if let Some(found) = cx.keys.lookup_no_expire(key) {
-            digest.mix_value(&found.value(), found.expiry().is_some(), &lending);
+            digest.mix_value(&found.value(), found.expiry().is_some(), &yielding);
         }
         cx.reply.simple(digest.to_string());
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn values_have_the_digests_of_other_servers() {
         let mut digest = Digest::default();
-        digest.mix_value(&Value::Inline(b"value:1\0\0\0"), false, &Lending::never());
+        digest.mix_value(&Value::Inline(b"value:1\0\0\0"), false, &Yielding::never());
         assert_eq!(digest.to_string(), "2428886ea90a6ca0422fbe93c8d4365d76f377c4");
         let mut set = SortedSet::default();
         let members =
@@ -198,7 +198,7 @@ mod tests {
             set.insert(name.as_bytes(), score, Limits::default());
         }
         let mut digest = Digest::default();
-        digest.mix_value(&Value::Payload(&Object::SortedSet(set)), false, &Lending::never());
+        digest.mix_value(&Value::Payload(&Object::SortedSet(set)), false, &Yielding::never());
         assert_eq!(digest.to_string(), "64389e37ae801677fd5a263b810ad674a91be92c");
     }
 
@@ -221,7 +221,7 @@ mod tests {
             (Object::List(list), "5bd5ee170b0ed1ad85b44756b1177a72bcd0d8cb"),
         ] {
             let mut digest = Digest::default();
-            digest.mix_value(&Value::Payload(&object), false, &Lending::never());
+            digest.mix_value(&Value::Payload(&object), false, &Yielding::never());
             assert_eq!(digest.to_string(), expected, "{object:?}");
         }
         let mut hash = Hash::default();
@@ -230,7 +230,7 @@ mod tests {
             hash.set(name.as_bytes(), value.as_bytes(), structures::hash::FieldTtl::Clear, 0, limits);
         }
         let mut digest = Digest::default();
-        digest.mix_value(&Value::Payload(&Object::Hash(hash)), false, &Lending::never());
+        digest.mix_value(&Value::Payload(&Object::Hash(hash)), false, &Yielding::never());
         assert_eq!(digest.to_string(), "265e98ae6547ff6909fbb0afe9e6ea7f01983dac");
     }
 }

@@ -7,7 +7,7 @@ use engine::config::Directive;
 use engine::keyspace::keyspace_sums::Overview;
 use engine::status::replication_status::new_id;
 use engine::{Error, glob};
-use replication::ids::History;
+use replication::replid::History;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Bytes of the strings that DEBUG makes, at most.

@@ -114,7 +114,7 @@ impl Drop for Replacing<'_> {
 
 /// Lends the worker for a moment.
 fn rest(engine: &Engine) {
-    engine.host().while_long();
+    engine.host().serve_clients();
     engine.host().rest(LOOK);
 }
 

@@ -33,7 +33,7 @@ mod stats_section;
 
 use crate::core::args::Args;
 use crate::core::command::{Command, Group, LOADING, STALE};
-use crate::core::context::{Blocking, Context, Flow, Piecewise};
+use crate::core::context::{Blocking, Context, Flow, Resumable};
 use crate::replication::stream_catch_up::StreamCatchUp;
 pub use crate::server::info::field::human_bytes;
 use crate::server::info::field::{Field, Metric, Put, Read, Value, many, write_line};
@@ -154,7 +154,7 @@ impl Info {
     }
 }
 
-impl Piecewise for Info {
+impl Resumable for Info {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.are_done {
             self.are_done = self.others.are_done(cx.engine);

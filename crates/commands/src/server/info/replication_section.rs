@@ -1,6 +1,6 @@
 //! INFO replication: the server's primary, its replicas, and the name of its history.
 
-use crate::replication::good_replicas;
+use crate::replication::min_replicas;
 use crate::server::info::field::{Field, Put, Value, field, many};
 use crate::server::info::info_source::Source;
 use engine::config::Directive;
@@ -51,7 +51,7 @@ pub(super) const REPLICATION: &[Field] = &[
     field("connected_slaves", |s| s.engine.replication().replicas().len().into())
         .gauge("connected_slaves", "Replicas that follow."),
     field("min_slaves_good_slaves", |s| {
-        Value::when(good_replicas::are_wanted(&s.config), || good_replicas::count(s.engine, &s.config).into())
+        Value::when(min_replicas::are_wanted(&s.config), || min_replicas::count(s.engine, &s.config).into())
     }),
     many("slave", replicas),
     field("replicas_waiting_psync", |s| s.engine.replication().waiting_psync().into())

@@ -85,7 +85,7 @@ impl ApplyHooks for FakeHost {
     }
 }
 
-const ANYONE: Caller = Caller { local: false, loading: false };
+const ANYONE: ConfigCaller = ConfigCaller { local: false, loading: false };
 
 fn load_text(text: &[u8]) -> Result<LoadedConfig, LoadError> {
     let files = [(b"conf".to_vec(), text.to_vec())].into();
@@ -101,7 +101,7 @@ fn set(store: &ConfigStore, pairs: &[(&str, &str)]) -> Result<(), String> {
     set_with(store, pairs, ANYONE, &FakeHost::default())
 }
 
-fn set_with(store: &ConfigStore, pairs: &[(&str, &str)], caller: Caller, host: &FakeHost) -> Result<(), String> {
+fn set_with(store: &ConfigStore, pairs: &[(&str, &str)], caller: ConfigCaller, host: &FakeHost) -> Result<(), String> {
     let pairs: Vec<(&[u8], &[u8])> = pairs.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
     store.set(&pairs, caller, host).map_err(|error| match error {
         SetError::Loading => "LOADING".to_string(),

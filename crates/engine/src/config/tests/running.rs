@@ -56,7 +56,7 @@ fn a_refusing_hook_takes_everything_back() {
     let store = store("enable-protected-configs local");
     let host = FakeHost::refusing(Directive::PORT);
     let pairs = [("maxclients", "50"), ("dir", "/tmp"), ("port", "7000"), ("timeout", "9")];
-    let caller = Caller { local: true, loading: false };
+    let caller = ConfigCaller { local: true, loading: false };
     let text = "CONFIG SET failed (possibly related to argument 'port') - Unable to do so.".to_string();
     assert_eq!(set_with(&store, &pairs, caller, &host), Err(text));
     for (name, value) in [("maxclients", "10000"), ("dir", "/start"), ("port", "6379"), ("timeout", "0")] {
@@ -113,7 +113,7 @@ fn io_threads_are_threads_too_unless_both_are_given() {
 #[test]
 fn loading_denies_what_would_disturb_it() {
     let store = store("enable-protected-configs yes");
-    let loading = Caller { local: false, loading: true };
+    let loading = ConfigCaller { local: false, loading: true };
     let host = FakeHost::default();
     assert_eq!(set_with(&store, &[("appendonly", "yes")], loading, &host), Err("LOADING".to_string()));
     assert_eq!(set_with(&store, &[("timeout", "5")], loading, &host), Ok(()));

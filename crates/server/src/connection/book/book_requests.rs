@@ -4,7 +4,7 @@ use crate::connection::book::book_commands;
 use commands::batch::Batch;
 use commands::batch::parse::{Filled, RequestSource};
 use commands::batch::requests::{QueuedRequest, Requests};
-use commands::{Args, OwnWords};
+use commands::{Args, RetainedArgs};
 use resp::{ProtocolError, Span};
 
 /// Adds the requests of a connection's input to a batch. Continues at `offset` of it and stores its progress there.
@@ -40,7 +40,7 @@ pub fn fill<'b>(
 
 /// Returns the command of a request: one that does not exist, if the protocol has none of this name and length.
 pub fn request(bytes: &[u8], spans: &[Span]) -> QueuedRequest {
-    let args = Args::parsed(bytes, spans, OwnWords::default()).into_owned();
+    let args = Args::parsed(bytes, spans, RetainedArgs::default()).into_owned();
     match book_commands::find(&args) {
         Some(entry) => QueuedRequest { args, entry: Some(entry) },
         None => QueuedRequest { args: [&b""[..]].into_iter().collect::<Args<'_>>().into_owned(), entry: None },
