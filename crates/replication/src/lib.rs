@@ -2,19 +2,19 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`ids`] | names of histories, and the offset up to which two names have one history |
+//! | [`replid`] | names of histories, and the offset up to which two names have one history |
 //! | [`backlog`] | the last bytes of the stream |
 //! | [`stream`] | offsets of the change log, and those of the stream that belong to them |
 //! | [`in_sync_set`] | servers that count for acknowledgements |
 //! | [`in_sync_member`] | a server's memory of that set |
-//! | [`acknowledging`] | a primary that acknowledges a write once enough members have it |
+//! | [`quorum_ack`] | a primary that acknowledges a write once enough members have it |
 //! | [`failover_state`] | a primary that hands its role to a replica |
-//! | [`follower`] | a replica's description of itself, its progress and its greatest lag |
-//! | [`arrived`] | data that arrives over a replica's link, and reasons for the link's end |
+//! | [`replica_handshake`] | a replica's description of itself, its progress and its greatest lag |
+//! | [`link_event`] | data that arrives over a replica's link, and reasons for the link's end |
 //! | [`link_settings`], [`ack_schedule`] | settings of a replica's link, and times of its acknowledgements |
 //! | [`primary_link`] | a replica's side: from its connection to the stream |
 //! | [`snapshot_frame`] | the end of a snapshot |
-//! | [`units`] | a stream as commands and whole transactions |
+//! | [`stream_parser`] | a stream as commands and whole transactions |
 //!
 //! Bytes and times come in, bytes and decisions go out. No module opens a socket, starts a thread, reads a clock or
 //! trusts a length that a peer sent.

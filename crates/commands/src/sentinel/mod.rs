@@ -1,8 +1,8 @@
 //! The commands of a Sentinel.
 //!
 //! In: requests of clients and of other Sentinels. Out: requests to the one state machine of the process, behind
-//! [`Desk`]; its thread is not known here. Most commands that a Sentinel has are a server's ([`shares`]); it does not
-//! know the others of a server.
+//! [`SentinelHandle`]; its thread is not known here. Most commands that a Sentinel has are a server's ([`shares`]); it
+//! does not know the others of a server.
 
 mod subcommands;
 

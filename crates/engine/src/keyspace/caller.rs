@@ -8,7 +8,7 @@
 //!   [`Migration`](Caller::Migration): it is there: the server that ran the command first found it, and announces its
 //!   removal.
 //!
-//! One value holds for a command's whole run ([`Keys::caller`](crate::keyspace::keys::Keys::caller)). Only
+//! One value holds for a command's whole run ([`Keys::origin`](crate::keyspace::keys::Keys::origin)). Only
 //! [`Keys::expiry_now`](crate::keyspace::keys::Keys::expiry_now), and no other clock, decides whether a key has
 //! expired.
 

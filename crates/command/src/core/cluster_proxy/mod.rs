@@ -13,7 +13,7 @@
 //!
 //! Other nodes are asked when the command would get MOVED or CROSSSLOT, so commands that run here cost nothing more.
 //! The client's permission was checked here; the other nodes trust this one as a primary trusts its replicas. So a
-//! command with effects that cannot be checked here [is not carried](carried). See docs/design/cluster-proxy.md.
+//! command with effects that cannot be checked here [is not carried](forwardable). See docs/design/cluster-proxy.md.
 
 mod forwardable;
 mod pipelined_routing;
