@@ -1,6 +1,6 @@
 //! The primitives of the RDB format of Redis and Valkey: numbers, lengths, strings, modules' values, checksums.
 //!
-//! A type's codec is built of these and stands beside the type's structure. [`rdb_reader`] reads, [`write`](mod@write) and
+//! A type's codec is built of these, beside the type's structure. [`rdb_reader`] reads, [`write`](mod@write) and
 //! [`module_value`] write. This crate knows no value, no key and no file.
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
