@@ -46,10 +46,10 @@ const VALUES: &[(&str, &str)] = &[
         "pcall(function() return _G[{}] end)",
         "false|user_script:1: Second argument to luaProtectedTableError must be a string or number",
     ),
-    ("pcall(function() cjson.x = 1 end)", "false|user_script:1: RetryOutcome to modify a readonly table"),
-    ("pcall(rawset, _G, 'x', 1)", "false|RetryOutcome to modify a readonly table"),
-    ("pcall(table.insert, redis, 1)", "false|RetryOutcome to modify a readonly table"),
-    ("pcall(setmetatable, getmetatable(''), {})", "false|RetryOutcome to modify a readonly table"),
+    ("pcall(function() cjson.x = 1 end)", "false|user_script:1: Attempt to modify a readonly table"),
+    ("pcall(rawset, _G, 'x', 1)", "false|Attempt to modify a readonly table"),
+    ("pcall(table.insert, redis, 1)", "false|Attempt to modify a readonly table"),
+    ("pcall(setmetatable, getmetatable(''), {})", "false|Attempt to modify a readonly table"),
     // Tables have their keys in one order.
     ("cjson.encode({one = 1, two = 2, three = 3, four = 4})", "{\"four\":4,\"one\":1,\"three\":3,\"two\":2}"),
     (
@@ -91,7 +91,7 @@ const REPLIES: &[(&str, &str)] = &[
     ("error({err = 'X y', source = '@other', line = 7})", "-X y script: on @user_script:1.\r\n"),
     (
         "error(_G)",
-        "-ERR err_handler_def:10: RetryOutcome to modify a readonly table script: on @err_handler_def:10.\r\n",
+        "-ERR err_handler_def:10: Attempt to modify a readonly table script: on @err_handler_def:10.\r\n",
     ),
     (
         "local f, e = load(function() error('r') end) return {e.err, e.source, e.line}",

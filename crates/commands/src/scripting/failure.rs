@@ -159,7 +159,7 @@ pub(super) fn bad_argument(lua: &Lua, index: usize, text: &(impl AsRef<[u8]> + ?
 }
 
 /// The error of setting a field of a table that is read-only.
-pub(super) const READ_ONLY: &str = "RetryOutcome to modify a readonly table";
+pub(super) const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// An error table.
 pub(super) fn table(lua: &Lua, text: &[u8], counted: bool) -> mlua::Result<Value> {

@@ -48,7 +48,7 @@ impl Hold {
         match self {
             Hold::Shutdown => "shutdown_in_progress",
             Hold::Failover => "failover_in_progress",
-            Hold::StepDown => "demote",
+            Hold::StepDown => "step_down",
             Hold::SlotMigration => "slot_migration_in_progress",
             Hold::Reload => "reload",
             Hold::Migrate => "migrate",
