@@ -89,10 +89,7 @@ const VALUES: &[(&str, &str)] = &[
 const REPLIES: &[(&str, &str)] = &[
     // Errors are read, and kept, as the handler of the real server leaves them.
     ("error({err = 'X y', source = '@other', line = 7})", "-X y script: on @user_script:1.\r\n"),
-    (
-        "error(_G)",
-        "-ERR err_handler_def:10: Attempt to modify a readonly table script: on @err_handler_def:10.\r\n",
-    ),
+    ("error(_G)", "-ERR err_handler_def:10: Attempt to modify a readonly table script: on @err_handler_def:10.\r\n"),
     (
         "local f, e = load(function() error('r') end) return {e.err, e.source, e.line}",
         "*3\r\n$20\r\nERR user_script:1: r\r\n$12\r\n@user_script\r\n:1\r\n",

@@ -1,9 +1,9 @@
 //! A primary's snapshot on its way through a file. The data set and the saved file stay until the snapshot proves to be
-//! whole: the data set until its checksum is right, the file until all of it is loaded.
+//! whole: the data set until its checksum is right and it has its name, the file until all of it is loaded.
 //!
 //! ```text
-//!   link -> file beside -- checksum -> keyspace -- loaded -> the file gets its name
-//!                          \- wrong: nothing has changed \- faulty: the file that was saved before stays
+//!   link -> file beside -- checksum, name -> keyspace -- loaded: the former file goes
+//!                          \- wrong: nothing has changed \- faulty: the former file has its name again
 //! ```
 
 use crate::replication::link_thread::{End, LinkThread, Wanted};
@@ -18,6 +18,7 @@ use engine::host::files::NewFile;
 use persistence::snapshot_sum::SnapshotSum;
 use replication::primary_link::PrimaryLink;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 /// Name of the source of a snapshot that is in a file.
 const DISK: &str = "disk";
@@ -37,6 +38,38 @@ impl Write for Summed<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
+    }
+}
+
+/// The file that was saved before, under a second name until the snapshot is loaded.
+struct Former {
+    name: PathBuf,
+    beside: PathBuf,
+}
+
+impl Former {
+    fn of(target: &[u8]) -> Former {
+        let name = path(target).to_path_buf();
+        let mut beside = name.clone().into_os_string();
+        beside.push(".former");
+        let former = Former { name, beside: beside.into() };
+        // One of a server that died while it loaded, or none: then nothing is restored.
+        let _ = std::fs::remove_file(&former.beside);
+        let _ = std::fs::hard_link(&former.name, &former.beside);
+        former
+    }
+
+    /// Gives the file its name again; without a former file there is none.
+    fn restore(&self) {
+        if std::fs::rename(&self.beside, &self.name).is_err() {
+            let _ = std::fs::remove_file(&self.name);
+        }
+    }
+}
+
+impl Drop for Former {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.beside);
     }
 }
 
@@ -60,7 +93,7 @@ impl LinkThread {
         Ok(file)
     }
 
-    /// Reads the file, and gives it its name when it is loaded.
+    /// Gives the file its name, and reads it. The file that was saved before has its name again if that fails.
     pub(super) fn load_file(
         &self,
         file: Box<Temporary>,
@@ -70,27 +103,26 @@ impl LinkThread {
         if !wanted.is_wanted() {
             return Err(End::Unwanted);
         }
-        let mut log = StoppedLog::stop(self.engine());
-        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
         let (mut content, size) = file.content()?;
         let target = file.target();
-        let loaded = load_snapshot(self.engine(), &mut content, size)
-            .map_err(|failure| End::Load(failure.text, DISK))
-            .and_then(|loaded| match file.commit() {
-                Ok(()) => Ok(stream_db(&loaded)),
-                Err(error) => {
-                    let name = String::from_utf8_lossy(&target);
-                    log::warning(format_args!(
-                        "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: \
-                         {error}"
-                    ));
-                    Err(End::Io(error))
-                }
-            });
-        if loaded.is_err() {
-            self.lose();
-        }
-        let db = loaded?;
+        let former = Former::of(&target);
+        file.commit().inspect_err(|error| {
+            let name = String::from_utf8_lossy(&target);
+            log::warning(format_args!(
+                "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: {error}"
+            ));
+        })?;
+        let mut log = StoppedLog::stop(self.engine());
+        log::notice("PRIMARY <-> REPLICA sync: Loading DB in memory");
+        let loaded = load_snapshot(self.engine(), &mut content, size);
+        let db = match &loaded {
+            Ok(loaded) => stream_db(loaded),
+            Err(failure) => {
+                former.restore();
+                self.lose();
+                return Err(End::Load(failure.text.clone(), DISK));
+            }
+        };
         if config.flag(Directive::RDB_DEL_SYNC_FILES) && !keeps_files(config) {
             let _ = std::fs::remove_file(path(&target));
         }
