@@ -107,7 +107,7 @@ impl LinkThread {
         let target = file.target();
         let former = Former::of(&target);
         file.commit().inspect_err(|error| {
-            let name = String::from_utf8_lossy(&target);
+            let name = String::from_utf8_lossy(config.text(Directive::DBFILENAME));
             log::warning(format_args!(
                 "Failed trying to rename the temp DB into {name} in PRIMARY <-> REPLICA synchronization: {error}"
             ));
