@@ -10,6 +10,9 @@ use engine::time::Nanos;
 
 /// Nanoseconds for which a measure holds: short enough that nobody sees the difference.
 const HOLDS: u64 = 10_000_000;
+/// Bytes up to which workers' own counts are added to a measure. A worker counts at the end of its turn: its bytes may
+/// be in the measure already, and are then added once more.
+const FEW: u64 = 1 << 20;
 
 /// The last measure.
 #[derive(Default)]
@@ -26,14 +29,17 @@ struct Measure {
 
 impl MeasuredMemory {
     /// Returns the numbers of the allocator and the process. Bytes that workers have allocated or freed since the
-    /// measure are added: they know them.
+    /// measure are added if they are few; otherwise memory is measured anew.
     pub fn stats(&self, shared: Option<&Shared>, lazy_free: &LazyFree) -> MemoryStats {
         let Some(shared) = shared else { return measure() };
         let (now, counted) = (clock::nanos(), counted(shared));
         let garbage = (lazy_free.pending(), lazy_free.freed());
         let mut last = self.0.lock();
-        if let Some(last) = last.as_ref().filter(|it| now.since(it.at) < HOLDS && it.garbage == garbage) {
-            let allocated = last.stats.allocated.saturating_add_signed(counted.wrapping_sub(last.counted) as i64);
+        let since = |it: &Measure| counted.wrapping_sub(it.counted) as i64;
+        let holds =
+            |it: &&Measure| now.since(it.at) < HOLDS && it.garbage == garbage && since(it).unsigned_abs() <= FEW;
+        if let Some(last) = last.as_ref().filter(holds) {
+            let allocated = last.stats.allocated.saturating_add_signed(since(last));
             let active = last.stats.active.max(allocated);
             let resident = last.stats.resident.max(active);
             return MemoryStats { allocated, active, resident, ..last.stats.clone() };
