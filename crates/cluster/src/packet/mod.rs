@@ -14,6 +14,7 @@
 
 mod extension;
 mod gossip_entry;
+mod link_output;
 mod message_batch;
 mod message_queue;
 mod message_type;
@@ -24,10 +25,10 @@ mod packet_encode;
 mod packet_fuzz;
 mod packet_header;
 mod packet_reader;
-mod piecewise_output;
 
 pub use extension::Extension;
 pub use gossip_entry::GossipEntry;
+pub use link_output::LinkOutput;
 pub use message_batch::{MessageBatch, Published, packet_len, packets};
 pub use message_queue::{MessageQueue, QueueLevel};
 pub use message_type::{MESSAGE_TYPES, MessageType};
@@ -37,4 +38,3 @@ pub use packet_encode::{encode, encode_light};
 pub use packet_fuzz::fuzz;
 pub use packet_header::{HEADER_LEN, Header, MessageFlags};
 pub use packet_reader::{BadFrame, PacketReader};
-pub use piecewise_output::LinkOutput;

@@ -1,7 +1,7 @@
 //! A connection of the bus: its socket, and the packets that wait for it.
 
-use super::link_output::LinkOutput;
 use crate::connection::peer_socket::Peer;
+use cluster::packet::LinkOutput;
 use std::io;
 
 pub(super) struct BusLink {

@@ -16,7 +16,6 @@
 mod bus_link;
 mod bus_thread;
 mod deliveries;
-mod link_output;
 mod message_lane;
 mod node_file;
 pub mod node_handle;
