@@ -7,7 +7,7 @@
 use resp::Value;
 use resp::reply_value::Decoder;
 
-use crate::reply_fields::{field, fields, items, text, text_field};
+use resp::reply_fields::{field, fields, items, text, text_field};
 
 /// The reply that is at hand without a server.
 const KNOWN: &[u8] = include_bytes!("docs.resp");

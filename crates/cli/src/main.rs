@@ -9,7 +9,6 @@
 //! | [`resp_session`] | RESP, with login, database, transaction and subscriptions |
 //! | [`redirect`] | redirection of a command by a node of a cluster |
 //! | [`book`] | the small length-prefixed protocol |
-//! | [`reply_fields`] | names and values in replies of either protocol |
 //! | [`docs`] | the commands, as the server documents them |
 //! | [`argument_tree`] | words of a line matched with a command's syntax |
 //! | [`hint`], [`next_word`], [`help_text`] | the hint behind a line; words for Tab; descriptions of commands |
@@ -53,7 +52,6 @@ mod pipe;
 mod primary_feed;
 mod protocol_client;
 mod redirect;
-mod reply_fields;
 mod reply_format;
 mod resp_session;
 mod scripts;

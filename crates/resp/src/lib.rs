@@ -6,6 +6,7 @@
 //! | [`reply`] | a handler's answer into RESP2 or RESP3 bytes |
 //! | [`reply_scan`] | reply bytes into the places where replies end |
 //! | [`reply_value`] | commands into bytes and reply bytes into values, on the client |
+//! | [`reply_fields`] | replies with names and values into the value of a name |
 //! | [`book`] | the small length-prefixed binary protocol, both sides |
 //! | [`json`] | values into JSON, as the tools print them |
 //! | [`number`] | text into integers and floats, by the rules of each place that reads one |
@@ -29,6 +30,7 @@ pub mod long_double;
 pub mod number;
 pub mod proxy_header;
 pub mod reply;
+pub mod reply_fields;
 pub mod reply_scan;
 pub mod reply_value;
 pub mod request;

@@ -6,6 +6,7 @@ use super::fuzz_options::FuzzMode;
 use crate::options::Options;
 use crate::setup;
 use fastrand::Rng;
+use resp::reply_fields;
 
 /// A command of words.
 pub type Words = Vec<Vec<u8>>;
@@ -106,14 +107,14 @@ impl Vocabulary {
         if commands.is_empty() {
             return Err("Failed to init fuzzer.".into());
         }
-        let pair = |(name, value)| Some((syntax::text(name)?, syntax::text(value)?));
+        let pair = |(name, value)| Some((reply_fields::text(name)?, reply_fields::text(value)?));
         let may_be_set =
             |(name, _): &(String, String)| !DIRECTIVES_LEFT_OUT.iter().any(|start| name.starts_with(start));
         Ok(Vocabulary {
             commands,
-            categories: syntax::items(categories).iter().filter_map(syntax::text).collect(),
+            categories: reply_fields::items(categories).iter().filter_map(reply_fields::text).collect(),
             directives: if options.fuzz.modes.contains(&FuzzMode::Directives) {
-                syntax::pairs(directives).into_iter().filter_map(pair).filter(may_be_set).collect()
+                reply_fields::fields(directives).into_iter().filter_map(pair).filter(may_be_set).collect()
             } else {
                 Vec::new()
             },

@@ -1,6 +1,7 @@
 //! The syntax of commands, as a server documents it: COMMAND DOCS' replies of both protocols into trees of arguments.
 
 use resp::Value;
+use resp::reply_fields::{field, fields, items, text};
 
 /// A command, or a subcommand with the name of its container.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ pub struct Argument {
     /// A word before it, or the word that it is.
     pub token: Option<String>,
     pub is_optional: bool,
-    /// It may stand several times, its token once or each time.
+    /// Whether the argument may stand several times, its token once or each time.
     pub repeats: bool,
     pub repeats_token: bool,
     /// Parts of a block; choices.
@@ -32,8 +33,8 @@ const DEPTH_MAX: usize = 16;
 /// Returns the commands of COMMAND DOCS' reply; containers are left out, for their subcommands.
 pub fn commands(docs: &Value) -> Vec<CommandSyntax> {
     let mut found = Vec::new();
-    for (name, docs) in pairs(docs) {
-        let subcommands = field(docs, "subcommands").map(pairs).unwrap_or_default();
+    for (name, docs) in fields(docs) {
+        let subcommands = field(docs, "subcommands").map(fields).unwrap_or_default();
         if subcommands.is_empty() {
             found.extend(command(name, docs));
         }
@@ -64,35 +65,5 @@ fn argument(value: &Value, depth: usize) -> Argument {
         repeats: has("multiple"),
         repeats_token: has("multiple_token"),
         parts: field(value, "arguments").map(|value| arguments(value, depth)).unwrap_or_default(),
-    }
-}
-
-/// Returns the field of a map, in either protocol's form.
-pub fn field<'v>(map: &'v Value, name: &str) -> Option<&'v Value> {
-    pairs(map).into_iter().find_map(|(key, value)| (text(key).as_deref() == Some(name)).then_some(value))
-}
-
-/// Returns the pairs of a map.
-pub fn pairs(map: &Value) -> Vec<(&Value, &Value)> {
-    match map {
-        Value::Map(pairs) => pairs.iter().map(|(key, value)| (key, value)).collect(),
-        Value::Array(items) => items.as_chunks::<2>().0.iter().map(|[key, value]| (key, value)).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// Returns the elements of an array or a set.
-pub fn items(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(items) | Value::Set(items) => items,
-        _ => &[],
-    }
-}
-
-/// Returns a string's text.
-pub fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::Bulk(bytes) | Value::Simple(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
     }
 }

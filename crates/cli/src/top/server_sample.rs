@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use resp::Value;
 
-use crate::reply_fields::{field, fields, items, text};
+use resp::reply_fields::{field, fields, items, text};
 
 /// Commands that are sent, in this order, each time.
 pub const QUESTIONS: [&[&str]; 4] =

@@ -11,7 +11,7 @@ use crate::server::info::absent;
 use crate::server::info::info_source::Source;
 use std::fmt::{self, Display, Write};
 
-/// A value. It has one form as text, and for most fields one as a number.
+/// A value, with a form as text, and for most fields one as a number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// The field is not shown.
@@ -201,9 +201,9 @@ pub type Put<'p> = &'p mut dyn FnMut(&str, Value);
 /// Kind of a metric: a number that only grows is a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, until it is reset.
+    /// A number that only grows, until it is reset.
     Counter,
-    /// It rises and falls.
+    /// A number that rises and falls.
     Gauge,
 }
 
