@@ -3,6 +3,7 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
+use crate::core::debug_session::DebugSession;
 use cluster::migration::JobName;
 use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::user::User;
@@ -118,8 +119,10 @@ pub struct Session {
     pub ends_with_reply: bool,
     /// The client was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
-    /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
+    /// SCRIPT DEBUG: its next script runs under its eyes.
     pub debugs_scripts: bool,
+    /// SCRIPT DEBUG YES: that script runs on a copy of the data.
+    pub debugs_copy: bool,
     /// Monitors see its commands as a script's.
     pub in_script: bool,
     /// CLIENT REPLY.
@@ -183,6 +186,8 @@ pub struct Session {
     pub sync: Option<Box<SyncRequest>>,
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
+    /// Session of the debugger that its script is to run in, on a thread of its own.
+    pub debug_session: Option<Box<DebugSession>>,
     /// The last visit to the node of the cluster that no reply has been held for yet; 0: none.
     pub cluster_handle: u64,
     /// The part of it that others may see.
@@ -297,6 +302,7 @@ impl Session {
             ends_with_reply: false,
             was_authenticated: false,
             debugs_scripts: false,
+            debugs_copy: false,
             in_script: false,
             replies: Replies::On,
             asking: false,
@@ -328,6 +334,7 @@ impl Session {
             handshake: None,
             sync: None,
             import: None,
+            debug_session: None,
             cluster_handle: 0,
             info,
         }

@@ -166,6 +166,16 @@ pub fn apply_all(engine: &Engine) {
     }
 }
 
+/// Puts into effect the directives of a copy's configuration on which its data and its scripts depend.
+pub fn apply_to_copy(engine: &Engine) {
+    let config = engine.config().snapshot();
+    let change = Change { engine, config: &config, in_transaction: false };
+    for hook in [Change::eviction_policy, Change::import_mode, Change::script_api] {
+        // None of these hooks has anything to refuse.
+        let _ = hook(&change);
+    }
+}
+
 /// A configuration that the engine is to follow.
 struct Change<'c> {
     engine: &'c Engine,

@@ -18,6 +18,7 @@
 //! Connections that would have to give up watched keys are not closed, and messages that need locks are retained for
 //! later.
 
+use crate::connection::state::Connection;
 use crate::event_loop::poller::told;
 use crate::event_loop::tick::{Remaining, SMALL_ARENA};
 use crate::event_loop::worker::Worker;
@@ -38,11 +39,11 @@ use std::time::Duration;
 const REPLY_KEPT: usize = 64 << 10;
 
 scoped_thread_local! {
-    /// The worker whose thread runs a script.
-    static mut LENT: for<'a> &'a mut (dyn Lent + 'a)
+    /// The worker whose thread runs a script, or the client of a script with a thread of its own.
+    pub(super) static mut LENT: for<'a> &'a mut (dyn Lent + 'a)
 }
 
-trait Lent {
+pub(super) trait Lent {
     /// Serves other clients for a moment. `is_lent`: their commands are run if they can be, and not refused.
     fn serve(&mut self, is_lent: bool);
 
@@ -92,7 +93,7 @@ pub fn converse(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
 const CHUNKED: u64 = 40_000;
 
 /// Time that a debugged script's thread waits at a time, and limit of bytes of a request to the debugger.
-const DEBUG_WAIT: Duration = Duration::from_millis(100);
+pub(super) const DEBUG_WAIT: Duration = Duration::from_millis(100);
 const DEBUG_REQUEST_MAX: usize = 1 << 20;
 
 impl Worker {
@@ -209,27 +210,18 @@ impl Worker {
         let connection = self.connections.get_mut(token)?;
         connection.send(bytes, usize::MAX, clock::now().unix_ms()).ok()?;
         loop {
-            if let Some(words) = take_request(said)? {
+            if let Some(words) = read_request(self.connections.get_mut(token)?, said)? {
                 return Some(words);
             }
-            let connection = self.connections.get_mut(token)?;
-            let filled = said.len();
-            said.resize(filled + REPLY_KEPT, 0);
-            let read = connection.socket.read(&mut said[filled..]);
-            said.truncate(filled + *read.as_ref().unwrap_or(&0));
-            let waits = read.ok()? == 0;
-            connection.flush_all().ok()?;
-            if self.stopping || connection.socket.has_ended() || said.len() > DEBUG_REQUEST_MAX {
-                return None;
-            }
-            if waits {
-                self.note_events(DEBUG_WAIT, clock::now());
-                while let Some(message) = self.inbox.take() {
-                    match message {
-                        WorkerMessage::Stop => self.take_message(message, clock::now()),
-                        others => self.deferred_messages.add(others),
-                    }
+            self.note_events(DEBUG_WAIT, clock::now());
+            while let Some(message) = self.inbox.take() {
+                match message {
+                    WorkerMessage::Stop | WorkerMessage::Durable => self.take_message(message, clock::now()),
+                    others => self.deferred_messages.add(others),
                 }
+            }
+            if self.stopping {
+                return None;
             }
         }
     }
@@ -240,6 +232,27 @@ impl Worker {
         // A poll that has failed is tried again at the next call.
         if self.poller.wait(&mut events, wait).is_ok_and(|has_waited| has_waited) {
             told(&events).for_each(|event| self.note_in_script(event, now));
+        }
+    }
+}
+
+/// Reads the next request to the debugger, if it is all there; None when there can be none any more.
+pub(super) fn read_request(connection: &mut Connection, said: &mut Vec<u8>) -> Option<Option<Vec<Vec<u8>>>> {
+    loop {
+        if let Some(words) = take_request(said)? {
+            return Some(Some(words));
+        }
+        let filled = said.len();
+        said.resize(filled + REPLY_KEPT, 0);
+        let read = connection.socket.read(&mut said[filled..]);
+        said.truncate(filled + *read.as_ref().unwrap_or(&0));
+        connection.flush_all().ok()?;
+        let is_over = connection.socket.has_ended() || connection.session.info.has_ended();
+        if is_over || said.len() > DEBUG_REQUEST_MAX {
+            return None;
+        }
+        if read.ok()? == 0 {
+            return Some(None);
         }
     }
 }
