@@ -16,7 +16,6 @@ pub mod cluster_routing;
 pub mod command;
 pub mod command_table;
 pub mod context;
-pub mod debug_session;
 pub mod dispatch;
 pub mod help;
 pub mod http_guard;

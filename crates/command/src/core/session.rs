@@ -3,7 +3,6 @@
 use crate::core::args::Args;
 use crate::core::command::{CommandEntry, Flags};
 use crate::core::context::{KeyArgs, Now};
-use crate::core::debug_session::DebugSession;
 use cluster::migration::JobName;
 use engine::acl::quota_usage::QuotaSeat;
 use engine::acl::user::User;
@@ -21,6 +20,7 @@ use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
 use replication::replica_handshake::{Handshake, SyncRequest};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -389,6 +389,30 @@ impl Session {
     /// Returns such a session without a connection.
     pub fn replay() -> Self {
         Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Caller::Replay)
+    }
+}
+
+/// A session of the debugger of scripts before it has begun. It runs on a copy of the data, so it gets a thread of its
+/// own.
+pub struct DebugSession(Box<dyn FnOnce() -> Vec<u8> + Send>);
+
+impl DebugSession {
+    /// Makes the session of this work, which returns the last bytes for its client. The work converses with the client
+    /// by way of the host.
+    pub fn new(work: impl FnOnce() -> Vec<u8> + Send + 'static) -> DebugSession {
+        DebugSession(Box::new(work))
+    }
+
+    /// Runs the session to its end, and returns the last bytes for its client. The thread must have run no script of
+    /// other data: its interpreter would know those.
+    pub fn run(self) -> Vec<u8> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for DebugSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DebugSession")
     }
 }
 

@@ -187,7 +187,12 @@ fn key_count(args: &Args<'_>) -> Result<usize, Error> {
 
 fn eval(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
     if cx.session.debugs_copy {
-        return private_copy::begin(cx, args);
+        let begun = private_copy::begin(cx, args);
+        shown_if_failed(cx, args, begun)?;
+        if cx.engine.pubsub().is_monitored() {
+            show_to_monitors(cx, args);
+        }
+        return Ok(());
     }
     let found = compile(cx, args);
     let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
@@ -376,7 +381,7 @@ pub(super) fn invoke(
 
 /// Shows the call to monitors before the commands that it calls.
 #[cold]
-pub(super) fn show_to_monitors(cx: &Context<'_>, command: &Args<'_>) {
+fn show_to_monitors(cx: &Context<'_>, command: &Args<'_>) {
     if let Some(entry) = lookup(command) {
         let line = monitor_line(cx.session, entry, command, cx.now);
         cx.engine.pubsub().feed_monitors(cx.session.worker, &line);

@@ -14,13 +14,10 @@
 //! then: neither changes during the session. The copy's host is the process's as far as clocks, memory and the client
 //! go; it has no log, no replicas and no other clients, so a message reaches nobody.
 
-use super::eval::show_to_monitors;
 use crate::core::args::Args;
 use crate::core::context::{Blocking, Context, Flow};
-use crate::core::debug_session::DebugSession;
 use crate::core::dispatch;
-use crate::core::session::Session;
-use crate::server::config;
+use crate::core::session::{DebugSession, Session};
 use engine::config::Directive;
 use engine::host::clock::Clock;
 use engine::host::connections::Connections;
@@ -31,7 +28,7 @@ use engine::keyspace::edit::copied;
 use engine::keyspace::held_locks::HeldLocks;
 use engine::keyspace::keys::{Key, Keys};
 use engine::time::{Nanos, SteadyMs, UnixUs};
-use engine::{Engine, Error, Host, Options};
+use engine::{Engine, Error, Host, Options, status_copy};
 use resp::Reply;
 use std::sync::Arc;
 
@@ -61,9 +58,6 @@ pub(super) fn begin(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> 
     }
     check_size(cx.engine)?;
     let copy = copy_of(cx)?;
-    if cx.engine.pubsub().is_monitored() {
-        show_to_monitors(cx, args);
-    }
     let mut session = session_on(&copy, cx.session);
     let words: Vec<Vec<u8>> = args.iter().map(<[u8]>::to_vec).collect();
     let (now, protocol) = (cx.now, cx.reply.protocol());
@@ -122,8 +116,7 @@ fn empty_copy(engine: &Engine, shards: usize) -> Engine {
     let options = Options { shards, databases, hash_seed: fastrand::u64(..), workers: 1, counts_slots: false };
     let config = (*engine.config().snapshot()).clone();
     let copy = Engine::with_config(&options, config, Arc::new(CopyHost(engine.host_handle())));
-    config::apply_to_copy(&copy);
-    copy.take_status(engine);
+    status_copy::take_status(&copy, engine);
     copy
 }
 

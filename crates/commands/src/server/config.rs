@@ -166,16 +166,6 @@ pub fn apply_all(engine: &Engine) {
     }
 }
 
-/// Puts into effect the directives of a copy's configuration on which its data and its scripts depend.
-pub fn apply_to_copy(engine: &Engine) {
-    let config = engine.config().snapshot();
-    let change = Change { engine, config: &config, in_transaction: false };
-    for hook in [Change::eviction_policy, Change::import_mode, Change::script_api] {
-        // None of these hooks has anything to refuse.
-        let _ = hook(&change);
-    }
-}
-
 /// A configuration that the engine is to follow.
 struct Change<'c> {
     engine: &'c Engine,
@@ -185,10 +175,7 @@ struct Change<'c> {
 
 impl EngineHooks for Change<'_> {
     fn access_clock(&self) -> Applied {
-        let number = |directive| self.config.int(directive).clamp(0, u32::MAX.into()) as u32;
-        let by_frequency = self.config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
-        let (decay, factor) = (number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
-        self.engine.set_access_policy(by_frequency, decay, factor);
+        self.engine.set_access_by(self.config);
         Ok(())
     }
 

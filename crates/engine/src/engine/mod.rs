@@ -9,7 +9,7 @@ pub mod host;
 pub mod memory_limit;
 mod prefix_walk;
 pub mod snapshot_steps;
-mod status_copy;
+pub mod status_copy;
 pub mod unblock_clients;
 
 use crate::acl::users::Users;

@@ -18,7 +18,7 @@
 use crate::connection::sched_state::Visits;
 use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
-use crate::event_loop::debug_thread;
+use crate::event_loop::script_reentry::start_debugger;
 use crate::event_loop::worker::Worker;
 use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
 use crate::schedule::wait_timeouts::WaitTimeout;
@@ -108,7 +108,7 @@ impl Worker {
             // No worker counts its memory any more.
             info.memory.store(0, Relaxed);
             let is_there = self.shared.engine.clients().assign(&info, DEBUG_WORKER) && deregistered.is_ok();
-            return debug_thread::start(&self.shared, self.index, connection, *session, is_there);
+            return start_debugger(&self.shared, self.index, connection, *session, is_there);
         }
         let import = connection.session.import.take();
         info.is_replica.store(import.is_none(), Relaxed);

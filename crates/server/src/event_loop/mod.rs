@@ -8,7 +8,6 @@
 //!   proxy_links.rs   requests of clients to other nodes of a cluster
 //!   metering.rs      connections whose users have used up their quota for now
 //!   messages.rs blocked_clients.rs housekeeping.rs client_eviction.rs script_reentry.rs
-//!   debug_thread.rs  a script that is debugged on a copy of the data
 //! ```
 //!
 //! All of these are methods of one [`Worker`](worker::Worker), which consists of small types with a file each: here and
@@ -19,7 +18,6 @@
 pub mod blocked_clients;
 pub mod client_eviction;
 pub mod connection_migration;
-mod debug_thread;
 pub mod deprioritized;
 pub mod durability;
 pub mod housekeeping;
