@@ -167,7 +167,7 @@ impl Bus {
     }
 
     /// Returns another primary of this node's shard that has slots.
-    fn successor(&self) -> Option<NodeId> {
+    pub(in crate::bus) fn successor(&self) -> Option<NodeId> {
         let shard = self.nodes.myself().shard_id;
         let is_successor = |node: &&Node| !node.is_myself() && node.has_vote() && node.shard_id == shard;
         self.nodes.iter().find(is_successor).map(|node| node.id)
