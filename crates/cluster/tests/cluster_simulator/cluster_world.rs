@@ -517,6 +517,7 @@ impl World {
         }
         if self.data.is_on {
             self.note_unled(node);
+            self.note_grants(node);
         }
         self.members[node].bus = None;
         self.members[node].threads = Threads::default();
