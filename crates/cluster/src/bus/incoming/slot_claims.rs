@@ -73,7 +73,7 @@ impl Bus {
         }
         let is_unclaimed = self.nodes.is_unclaimed(slot);
         let is_older = self.epoch_of_slot(slot).is_some_and(|known| known < epoch);
-        let is_granted = self.granted.contains(slot) && self.is_granted_to(slot, claimant);
+        let is_granted = self.granted.contains(slot) && self.is_granted_to(slot, claimant, epoch);
         if !is_unclaimed && !is_older && !is_granted {
             return;
         }
