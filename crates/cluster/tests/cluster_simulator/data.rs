@@ -528,9 +528,10 @@ impl World {
         if !slots.is_empty() && lacks_data {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
-        if self.members[node].heard == 0 {
+        if self.members[node].heard == 0 || matches!(self.data.safety, Safety::AtReplicas(_)) {
             // No election chooses a node without a link since its start. An operator may, and gets the data of its
-            // file.
+            // file. A primary whose replicas are asked takes slots when all of them have the keys, however long one is
+            // gone since.
             return;
         }
         let until = self.members[node].synchronized + LAG;
