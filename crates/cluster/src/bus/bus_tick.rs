@@ -60,6 +60,7 @@ impl Bus {
         if is_news || !self.health.is_up {
             self.update_state();
         }
+        self.remove_retained();
         self.tick_migrations();
         self.settle();
     }
