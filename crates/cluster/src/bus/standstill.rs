@@ -41,8 +41,9 @@ impl Bus {
         let text = "This node stood still for longer than the node timeout: it serves nothing until most primaries \
                     have answered.";
         self.log(Level::Warning, text.to_string());
-        let voters = self.nodes.iter().filter(|node| node.has_vote() && !node.is_myself());
-        self.health.unheard = Some(voters.map(|node| node.id).collect());
+        // Replicas may be voters by now.
+        let others = self.nodes.iter().filter(|node| !node.is_myself());
+        self.health.unheard = Some(others.map(|node| node.id).collect());
         for link in self.nodes.iter().filter_map(|node| node.link).collect::<Vec<_>>() {
             self.close_link(link);
         }
@@ -138,6 +139,7 @@ mod tests {
     use crate::bus::model::bus_effect::Effect;
     use crate::bus::test_bus::{add_primary, bus};
     use crate::link_id::LinkId;
+    use crate::node::Flags;
     use crate::packet::{Body, Header, MessageType, decode, encode};
 
     /// Returns a node with slots 0 to 9, and three others that have one each.
@@ -201,6 +203,27 @@ mod tests {
         assert!(!bus.is_up(), "who has its votes by now tells it soon");
         bus.tick(31_000);
         assert!(bus.is_up() && !bus.is_resuming());
+    }
+
+    /// The packet that announces it was waiting in an old link.
+    #[test]
+    fn a_replica_that_has_become_a_voter_meanwhile_has_not_answered_yet() {
+        let (mut bus, others) = node();
+        let replica = add_primary(&mut bus);
+        bus.nodes.get_mut(&replica).expect("there").flags = Flags(Flags::REPLICA);
+        bus.nodes.set_primary(replica, Some(others[0]));
+        bus.stood_still(20_000);
+        bus.set_as_primary(replica);
+        bus.take_claim(replica, 9, &SlotSet::of([10..=10]));
+        bus.tick(20_010);
+        answered(&mut bus, &others[1..2], 1, 20_020);
+        bus.tick(26_000);
+        bus.tick(31_000);
+        assert!(bus.nodes.get(&replica).is_some_and(Node::has_vote) && !bus.is_up(), "two of four");
+        answered(&mut bus, &[replica], 1, 31_010);
+        bus.tick(31_100);
+        bus.tick(37_000);
+        assert!(bus.is_up());
     }
 
     #[test]
