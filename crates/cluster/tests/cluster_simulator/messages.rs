@@ -83,8 +83,9 @@ impl World {
 
     /// Gives bytes to a link, and lets its socket take what it holds.
     pub fn give_to_link(&mut self, id: u64, end: usize, bytes: Arc<[u8]>, are_messages: bool) {
+        let wait = self.flaw() == Flaw::PacketsWaitForMessages;
         let pipe = self.mail.pipes.entry((id, end)).or_default();
-        if are_messages {
+        if are_messages || wait {
             pipe.output.add_messages(bytes);
         } else {
             pipe.output.add_packet(bytes);
