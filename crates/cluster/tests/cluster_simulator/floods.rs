@@ -5,6 +5,7 @@
 
 use crate::cluster_world::{Flaw, World};
 use crate::holders::Safety;
+use crate::messages::TURN;
 use crate::migrations::{judge, seeds, step, world};
 
 const SECOND: i64 = 1000;
@@ -130,7 +131,26 @@ fn links_that_take_all_messages_are_found() {
     is_found(Flaw::LinksTakeAll, flood);
 }
 
+/// Returns for how many milliseconds of twenty seconds a publisher waits while one node stands still.
+fn held_by_a_stopped_node(seed: u64, flaw: Flaw) -> i64 {
+    let mut world = world(seed, flaw, Safety::Applied);
+    world.run(2 * SECOND);
+    world.begin_mail(20_000, 0);
+    world.run(SECOND);
+    world.stop(5);
+    let before = world.mail.held;
+    world.run(20 * SECOND);
+    (world.mail.held - before) as i64 * TURN / 5
+}
+
+/// Node timeout, the interval of pings, and what slow moments of lines add.
+const LONGEST_HOLD: i64 = 4 * SECOND;
+
 #[test]
 fn publishers_that_wait_for_a_dead_node_are_found() {
-    is_found(Flaw::WaitsForTheDead, flood_with_failures);
+    for seed in 0..2 {
+        let held = [Flaw::None, Flaw::WaitsForTheDead].map(|flaw| held_by_a_stopped_node(seed, flaw));
+        println!("{held:?}");
+        assert!(held[0] <= LONGEST_HOLD && held[1] > LONGEST_HOLD, "{held:?}");
+    }
 }

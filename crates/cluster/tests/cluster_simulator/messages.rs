@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Time between two turns of a node's publishers, bus and workers.
-const TURN: i64 = 2;
+pub const TURN: i64 = 2;
 /// Bytes that a socket holds on their way.
 const SOCKET: usize = 128 << 10;
 /// Bytes of messages with which a node's workers have too much.
