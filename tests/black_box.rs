@@ -48,6 +48,8 @@ mod connections;
 mod crashes;
 #[path = "black_box/debug.rs"]
 mod debug;
+#[path = "black_box/debugged_copies.rs"]
+mod debugged_copies;
 #[path = "black_box/delprefix.rs"]
 mod delprefix;
 #[path = "black_box/dialogue.rs"]

@@ -1,4 +1,4 @@
-"""The debugger of scripts (--ldb-sync-mode) in both programs: sessions through a pipe and on a terminal."""
+"""The debugger of scripts (--ldb, --ldb-sync-mode) in both programs: sessions through a pipe and on a terminal."""
 import os
 
 # Values of every kind, functions, a loop, a stop of the script's own.
@@ -32,18 +32,23 @@ def sessions(case, at, folder):
     path = os.path.join(folder, "debugged.lua")
     with open(path, "w", encoding="utf-8") as script:
         script.write(SCRIPT)
-    arguments = at + ["--ldb-sync-mode", "--eval", path, "k", ",", "argument"]
-    colors = {"TERM": "xterm"}
-    for typed in SESSIONS:
-        yield case("debugger", arguments, stdin=typed, environment=colors)
-    for number, (text, all_typed) in enumerate(FAILING.items()):
-        failing = os.path.join(folder, "failing-%d.lua" % number)
-        with open(failing, "w", encoding="utf-8") as script:
+    for number, text in enumerate(FAILING):
+        with open(os.path.join(folder, "failing-%d.lua" % number), "w", encoding="utf-8") as script:
             script.write(text)
-        for typed in all_typed:
-            yield case("debugger", at + ["--ldb-sync-mode", "--eval", failing], stdin=typed)
-    yield case("debugger", at + ["--ldb-sync-mode", "--eval", "/nonexistent.lua"])
+    for mode in ("--ldb", "--ldb-sync-mode"):
+        yield from of_mode(case, at + [mode, "--eval"], folder, path)
     yield case("debugger", at + ["--ldb", "ping"], view=first_line)
+
+
+def of_mode(case, at, folder, path):
+    """The cases of one of the modes: on a copy of the data, or under the script's locks."""
+    arguments = at + [path, "k", ",", "argument"]
+    for typed in SESSIONS:
+        yield case("debugger", arguments, stdin=typed, environment={"TERM": "xterm"})
+    for number, all_typed in enumerate(FAILING.values()):
+        for typed in all_typed:
+            yield case("debugger", at + [os.path.join(folder, "failing-%d.lua" % number)], stdin=typed)
+    yield case("debugger", at + ["/nonexistent.lua"])
     keys = [b"s\r", b"p number\r", b"restart\r", b"n\r", b"c\r", b"c\r", b"get k\r", b"restart\r", b"quit\r"]
     yield case("debugger", arguments, keys=keys, environment={"TERM": "xterm-256color"})
     yield case("debugger", arguments, keys=[b"s\r", b"\x03"], environment={"TERM": "xterm-256color"})

@@ -326,7 +326,8 @@ errors! {
     ScriptFlush = "ERR SCRIPT FLUSH only support SYNC|ASYNC option";
     ScriptDebugUse = "ERR Use SCRIPT DEBUG YES/SYNC/NO";
     ScriptDebugInPipeline = "ERR SCRIPT DEBUG must be called outside a pipeline";
-    ScriptDebugNotSync = "ERR This server debugs scripts in the synchronous mode only: use SCRIPT DEBUG SYNC";
+    ScriptDebugInTransaction = "ERR A transaction runs no script that is debugged on a copy of the data";
+    ScriptDebugTooLarge = "ERR There is too much data for a copy of it to debug on: use SCRIPT DEBUG SYNC";
     ScriptDebugEngine(engine: Word) = "ERR No scripting engine found with name '{}' to enable debug";
     EvalshaDebugged = "ERR Please use EVAL instead of EVALSHA for debugging";
     Shebang = "ERR Invalid script shebang";

@@ -31,7 +31,7 @@ pub mod testing;
 pub mod time;
 
 pub use engine::host::{Host, NullHost};
-pub use engine::{Engine, client_endings, held_writes, memory_limit, snapshot_steps, unblock_clients};
+pub use engine::{Engine, client_endings, held_writes, memory_limit, snapshot_steps, status_copy, unblock_clients};
 pub use error::{Error, Word, before_nul};
 pub use keyspace::keyspace_stats::DbSummary;
 pub use keyspace::{Keyspace, Options};

@@ -86,11 +86,12 @@ impl Bus {
         self.send_to_all(&Body::Fail(Some(failed)), 0);
     }
 
-    /// Sends a node the present slots of another one.
+    /// Sends a node the present slots of another one, or of this one.
     pub(super) fn send_update(&mut self, to: NodeId, about: NodeId) {
         if let Some(node) = self.nodes.get(&about) {
-            let slots = self.nodes.claimed_slots(node);
-            let body = Body::Update { config_epoch: node.config_epoch, node: Some(about), slots };
+            let (config_epoch, told) = self.told_claim(node);
+            let slots = self.nodes.claimed_slots(node).without(&node.slots.without(&told));
+            let body = Body::Update { config_epoch, node: Some(about), slots };
             self.send_full(self.link_to(to), &body, 0);
         }
     }

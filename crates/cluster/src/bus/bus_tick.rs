@@ -60,6 +60,7 @@ impl Bus {
         if is_news || !self.health.is_up {
             self.update_state();
         }
+        self.remove_retained();
         self.tick_migrations();
         self.settle();
     }
@@ -190,12 +191,14 @@ impl Bus {
     }
 
     /// Returns whether the node was pinged and nothing arrived for half a timeout: the link may be broken while the
-    /// node works.
+    /// node works. A node that sends on its own link, but leaves the ping unanswered for a timeout, may not get this
+    /// node's packets: messages would wait on the link without end.
     fn is_link_silent(&self, node: &Node) -> bool {
-        let (now, half) = (self.now, self.settings.node_timeout / 2);
-        let is_silent = node.ping_sent != 0 && now - node.ping_sent > half && now - node.data_received > half;
+        let (now, timeout) = (self.now, self.settings.node_timeout);
+        let unanswered = if node.ping_sent == 0 { 0 } else { now - node.ping_sent };
+        let is_silent = unanswered > timeout / 2 && now - node.data_received > timeout / 2;
         let created = || node.link.and_then(|link| self.links.get(link)).map(|link| link.created);
-        is_silent && created().is_some_and(|created| now - created > self.settings.node_timeout)
+        (is_silent || unanswered > timeout) && created().is_some_and(|created| now - created > timeout)
     }
 
     fn due(&self, node: &Node, closed: &[LinkId]) -> Option<Due> {
@@ -227,5 +230,35 @@ impl Bus {
         if let Some(id) = primary.filter(|node| !node.flags.has(Flags::NOADDR)).map(|node| node.id) {
             self.follow(id, false);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::Effect;
+    use crate::bus::test_bus::{add_primary, bus};
+
+    /// The packets to a node are lost on their way, while the node's own packets arrive on another link.
+    #[test]
+    fn a_link_on_which_no_ping_is_answered_is_made_again_though_the_node_sends() {
+        let mut bus = bus();
+        let node = add_primary(&mut bus);
+        bus.connect(node);
+        let link = bus.nodes.get(&node).and_then(|node| node.link).expect("a link");
+        bus.link_connected(link, "10.0.0.1", 10);
+        let timeout = bus.settings.node_timeout;
+        let is_closed = |bus: &mut super::Bus| bus.take_effects().contains(&Effect::Close { link });
+        for now in (100..timeout).step_by(100) {
+            bus.nodes.get_mut(&node).expect("there").data_received = now;
+            bus.tick(now);
+            assert!(!is_closed(&mut bus), "{now}");
+        }
+        let now = timeout + 200;
+        bus.nodes.get_mut(&node).expect("there").data_received = now;
+        bus.tick(now);
+        assert!(is_closed(&mut bus));
+        bus.tick(now + 100);
+        let node = bus.nodes.get(&node).expect("there");
+        assert!(node.link.is_some_and(|new| new != link) && !node.is_suspected(), "it works, and is reached again");
     }
 }

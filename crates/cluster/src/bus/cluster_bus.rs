@@ -59,6 +59,9 @@ pub struct Bus {
     pub(super) granted: SlotSet,
     pub(super) coming: ComingSlots,
     pub(super) unsaid: Option<UnsaidTakeover>,
+    /// Slots that a node of this node's shard has taken, and whose keys stay until others were heard: this node may be
+    /// about to follow that one, which may need them.
+    pub(super) retained: SlotSet,
     pub(super) migrations: Migrations,
     /// Orders to remove keys, or to look for keys to remove, that are not reported as done.
     pub(super) removals: usize,
@@ -147,6 +150,7 @@ impl Bus {
             granted: SlotSet::none(),
             coming: ComingSlots::default(),
             unsaid: None,
+            retained: SlotSet::none(),
             migrations: Migrations::default(),
             removals: 0,
             follows: 0,

@@ -9,7 +9,8 @@
 //! they came: data that it lacks then is data that any replica may lack. A node that becomes a replica of one with more
 //! slots than its own, or whose link is down, has no keys of the additional ones. These slots stay with the owner of
 //! their keys when the node replaces its primary, until the link is up and the stream has reached that offset. The end
-//! of their import in the stream does as well: it stands behind their keys, whenever the node hears of the claim.
+//! of their import in the stream does as well: it stands behind their keys, whenever the node hears of the claim. A
+//! member of the in-sync set takes them, too: its primary waited for its members before it took the slots.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Facts;
@@ -218,5 +219,20 @@ mod tests {
         assert_eq!(bus.nodes.get(&myself).expect("there").slots, SlotSet::of([0..=9]));
         assert_eq!(bus.nodes.get(&former).expect("there").slots, SlotSet::of([10..=12]));
         assert!(bus.coming.slots().is_empty(), "it leads");
+    }
+
+    /// The primary took the slots when all members had their keys, and has lost its data since. The member has started
+    /// again, and hears of the slots before its link is up.
+    #[test]
+    fn a_member_of_the_in_sync_set_takes_slots_that_it_hears_of_without_a_link() {
+        for is_in_sync in [false, true] {
+            let (mut bus, primary) = replica();
+            bus.set_facts(Facts { is_in_sync, ..facts(650, false) }, 1);
+            bus.take_claim(primary, 9, &SlotSet::of([0..=12]));
+            bus.replace_my_primary();
+            let (taken, left) = if is_in_sync { (12, SlotSet::none()) } else { (9, SlotSet::of([10..=12])) };
+            assert_eq!(bus.nodes.myself().slots, SlotSet::of([0..=taken]));
+            assert_eq!(bus.nodes.get(&primary).expect("there").slots, left);
+        }
     }
 }

@@ -477,11 +477,15 @@ fn granted_slots_are_given_to_their_target_only() {
     let other = add_primary(&mut source);
     source.take_claim(other, 0, &SlotSet::of([2..=5]));
     assert_eq!(source.nodes().owner(3), Some(source.nodes().my_id()));
-    let successor = add_primary(&mut source);
+    source.nodes.myself_mut().config_epoch = 10;
+    source.nodes.get_mut(&target).expect("known").config_epoch = 7;
     let shard = source.nodes().get(&target).expect("known").shard_id;
-    source.nodes.get_mut(&successor).expect("known").shard_id = shard;
-    source.take_claim(successor, 0, &SlotSet::of([2..=5]));
-    assert_eq!(source.nodes().owner(3), Some(successor));
+    let (predecessor, successor) = (add_primary(&mut source), add_primary(&mut source));
+    for (node, epoch, owner) in [(predecessor, 6, source.nodes().my_id()), (successor, 8, successor)] {
+        source.nodes.get_mut(&node).expect("known").shard_id = shard;
+        source.take_claim(node, epoch, &SlotSet::of([2..=5]));
+        assert_eq!(source.nodes().owner(3), Some(owner), "{epoch}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::model::takeover_state::ManualFailover;
 use crate::data_history::DataHistory;
 use crate::node::Flags;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 
 impl Bus {
     /// Makes a replica a primary.
@@ -63,7 +64,7 @@ impl Bus {
             self.close_all_slots();
         }
         self.nodes.set_primary(myself, Some(primary));
-        self.coming = ComingSlots::default();
+        (self.coming, self.retained) = (ComingSlots::default(), SlotSet::none());
         self.update_shard_id(myself, shard_id);
         self.synchronizations = self.facts.synchronizations;
         self.follow(primary, needs_full_sync);
@@ -153,7 +154,6 @@ mod tests {
     use crate::bus::cluster_bus::Bus;
     use crate::bus::model::bus_settings::Facts;
     use crate::bus::test_bus::{add_primary, bus};
-    use crate::slot_set::SlotSet;
 
     /// The replica's files hold the data of its former primary.
     #[test]

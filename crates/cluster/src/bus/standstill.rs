@@ -41,8 +41,9 @@ impl Bus {
         let text = "This node stood still for longer than the node timeout: it serves nothing until most primaries \
                     have answered.";
         self.log(Level::Warning, text.to_string());
-        let voters = self.nodes.iter().filter(|node| node.has_vote() && !node.is_myself());
-        self.health.unheard = Some(voters.map(|node| node.id).collect());
+        // Replicas may be voters by now.
+        let others = self.nodes.iter().filter(|node| !node.is_myself());
+        self.health.unheard = Some(others.map(|node| node.id).collect());
         for link in self.nodes.iter().filter_map(|node| node.link).collect::<Vec<_>>() {
             self.close_link(link);
         }
@@ -117,6 +118,13 @@ impl Bus {
         }
     }
 
+    /// Returns the owner of a slot, and the owner's epoch, as this node announces them; None if it withholds the slot.
+    pub(super) fn told_owner(&self, slot: u16) -> Option<(NodeId, u64)> {
+        let owner = self.nodes.owner_node(slot)?;
+        let is_withheld = self.withheld().is_some_and(|unsaid| owner.is_myself() && unsaid.slots.contains(slot));
+        Some((owner.id, self.epoch_of_slot(slot)?)).filter(|_| !is_withheld)
+    }
+
     /// Returns the epoch by which the owner of a slot owns it.
     pub(super) fn epoch_of_slot(&self, slot: u16) -> Option<u64> {
         let owner = self.nodes.owner_node(slot)?;
@@ -131,6 +139,7 @@ mod tests {
     use crate::bus::model::bus_effect::Effect;
     use crate::bus::test_bus::{add_primary, bus};
     use crate::link_id::LinkId;
+    use crate::node::Flags;
     use crate::packet::{Body, Header, MessageType, decode, encode};
 
     /// Returns a node with slots 0 to 9, and three others that have one each.
@@ -168,6 +177,10 @@ mod tests {
 
     fn pong(bus: &mut Bus, from: NodeId, link: LinkId, now: Millis) {
         let slots = bus.nodes.get(&from).expect("there").slots.clone();
+        claim(bus, from, link, slots, now);
+    }
+
+    fn claim(bus: &mut Bus, from: NodeId, link: LinkId, slots: SlotSet, now: Millis) {
         let header = Header { sender: Some(from), slots, config_epoch: 1, primary: None, ..bus.header(0) };
         let body = Body::Gossip { message: MessageType::Pong, entries: Vec::new(), extensions: Vec::new() };
         bus.received(link, &encode(&header, &body), now);
@@ -190,6 +203,27 @@ mod tests {
         assert!(!bus.is_up(), "who has its votes by now tells it soon");
         bus.tick(31_000);
         assert!(bus.is_up() && !bus.is_resuming());
+    }
+
+    /// The packet that announces it was waiting in an old link.
+    #[test]
+    fn a_replica_that_has_become_a_voter_meanwhile_has_not_answered_yet() {
+        let (mut bus, others) = node();
+        let replica = add_primary(&mut bus);
+        bus.nodes.get_mut(&replica).expect("there").flags = Flags(Flags::REPLICA);
+        bus.nodes.set_primary(replica, Some(others[0]));
+        bus.stood_still(20_000);
+        bus.set_as_primary(replica);
+        bus.take_claim(replica, 9, &SlotSet::of([10..=10]));
+        bus.tick(20_010);
+        answered(&mut bus, &others[1..2], 1, 20_020);
+        bus.tick(26_000);
+        bus.tick(31_000);
+        assert!(bus.nodes.get(&replica).is_some_and(Node::has_vote) && !bus.is_up(), "two of four");
+        answered(&mut bus, &[replica], 1, 31_010);
+        bus.tick(31_100);
+        bus.tick(37_000);
+        assert!(bus.is_up());
     }
 
     #[test]
@@ -241,6 +275,42 @@ mod tests {
             let told = claims(&mut bus);
             assert!(!told.is_empty() && told.iter().all(|(epoch, slots)| *epoch == 3 && slots.contains(10)));
         }
+    }
+
+    /// The source of slot 10 still claims it, and another node claims slots that this one has had for long.
+    #[test]
+    fn no_message_has_a_claim_that_is_withheld() {
+        let (mut bus, others) = node();
+        bus.current_epoch = 2;
+        bus.claim_slots(&SlotSet::of([10..=10]));
+        bus.settle();
+        bus.stood_still(20_000);
+        bus.tick(20_010);
+        answered(&mut bus, &others, 0, 20_020);
+        let link = |bus: &Bus, id: &NodeId| bus.nodes.get(id).and_then(|node| node.link).expect("a link");
+        bus.take_effects();
+        let from_source = link(&bus, &others[0]);
+        claim(&mut bus, others[0], from_source, SlotSet::of([10..=10]), 20_030);
+        assert_eq!(updates(&mut bus), []);
+        let from_other = link(&bus, &others[1]);
+        claim(&mut bus, others[1], from_other, SlotSet::of([9..=11]), 20_040);
+        bus.send_update(others[0], bus.nodes.my_id());
+        assert_eq!(updates(&mut bus), [(1, SlotSet::of([0..=9]))]);
+        bus.resume();
+        bus.send_update(others[0], bus.nodes.my_id());
+        assert_eq!(updates(&mut bus), [(3, SlotSet::of([0..=10]))]);
+    }
+
+    fn updates(bus: &mut Bus) -> Vec<(u64, SlotSet)> {
+        let sent = bus.take_effects().into_iter().filter_map(|effect| match effect {
+            Effect::Send { bytes, .. } => Some(decode(&bytes).ok()?.body),
+            _ => None,
+        });
+        let updates = sent.filter_map(|body| match body {
+            Body::Update { config_epoch, slots, .. } => Some((config_epoch, slots)),
+            _ => None,
+        });
+        updates.collect()
     }
 
     #[test]

@@ -68,6 +68,10 @@ pub enum Flaw {
     FailsWithoutPlace,
     /// A node that is reset looks for keys before it is empty.
     LooksBeforeItIsEmpty,
+    /// Packets of a node wait behind its clients' messages.
+    PacketsWaitForMessages,
+    /// A primary announces its pause for a failover although slots are granted.
+    AnnouncesPauseWhileGranted,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -394,7 +398,9 @@ impl World {
             let to = self.network.connections.get(&id).map(|connection| connection.ends[1 - end].node);
             self.count_vote(node, to, &bytes);
         }
-        if self.flaw != Flaw::HidesEpochs && self.flaw != Flaw::IgnoresClaims {
+        let announces_pause = self.flaw == Flaw::AnnouncesPauseWhileGranted
+            && self.data.stores.get(node).is_some_and(|store| store.is_failing_over);
+        if !announces_pause && self.flaw != Flaw::HidesEpochs && self.flaw != Flaw::IgnoresClaims {
             return bytes;
         }
         let mut packet = decode(&bytes).expect("nodes send packets");
@@ -403,6 +409,9 @@ impl World {
         };
         if self.flaw == Flaw::HidesEpochs {
             header.config_epoch = 1;
+        }
+        if announces_pause {
+            header.message_flags.0 |= MessageFlags::PAUSED;
         }
         if self.flaw == Flaw::IgnoresClaims && matches!(packet.body, Body::Gossip { .. }) {
             header.slots = Default::default();
@@ -517,6 +526,7 @@ impl World {
         }
         if self.data.is_on {
             self.note_unled(node);
+            self.note_grants(node);
         }
         self.members[node].bus = None;
         self.members[node].threads = Threads::default();

@@ -11,7 +11,7 @@ use crate::holders::{Kept, Safety};
 use crate::slot_moves::{Item, JobLink};
 use crate::writers::{Answer, Request, Writer};
 use cluster::bus::Effect;
-use cluster::migration::{Job, JobName, SlotRanges};
+use cluster::migration::{JobName, SlotRanges};
 use cluster::slot_map::SlotMap;
 use cluster::slot_set::SlotSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -409,27 +409,6 @@ impl World {
         }
     }
 
-    /// Records that a source does not know whether its slots were taken, and resumes writes.
-    pub fn data_is_at_risk(&mut self, node: usize) {
-        let warns = |job: &&Job| job.message.as_ref().is_some_and(|text| text.starts_with("Unpaused before migration"));
-        let jobs = self.members[node].bus().migrations().jobs().filter(warns);
-        let slots = jobs.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()));
-        self.data.risks.insert(node, slots);
-    }
-
-    /// Returns whether a node's writes to a slot may be lost: the node was replaced, warns, or does not reach most
-    /// others.
-    pub fn is_unsafe(&self, node: usize, slot: u16) -> bool {
-        let members = self.members.len();
-        let reached = (0..members).filter(|other| self.is_up(*other) && self.are_connected(node, *other)).count();
-        self.data.replaced.contains(&node) || self.is_at_risk(node, slot) || 2 * reached <= members
-    }
-
-    /// Returns whether a node warns that writes to a slot may be lost.
-    pub fn is_at_risk(&self, node: usize, slot: u16) -> bool {
-        self.data.risks.get(&node).is_some_and(|slots| slots.contains(slot))
-    }
-
     /// Sends a replica its primary's new log entries, or all data.
     pub fn replicate_data(&mut self, node: usize) {
         let Some(from) = self.members[node].following.filter(|from| *from < self.members.len() && *from != node) else {
@@ -549,9 +528,10 @@ impl World {
         if !slots.is_empty() && lacks_data {
             self.violate(format!("{node} leads, and was never synchronized"));
         }
-        if self.members[node].heard == 0 {
+        if self.members[node].heard == 0 || matches!(self.data.safety, Safety::AtReplicas(_)) {
             // No election chooses a node without a link since its start. An operator may, and gets the data of its
-            // file.
+            // file. A primary whose replicas are asked takes slots when all of them have the keys, however long one is
+            // gone since.
             return;
         }
         let until = self.members[node].synchronized + LAG;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Time between two turns of a node's publishers, bus and workers.
-const TURN: i64 = 2;
+pub const TURN: i64 = 2;
 /// Bytes that a socket holds on their way.
 const SOCKET: usize = 128 << 10;
 /// Bytes of messages with which a node's workers have too much.
@@ -83,8 +83,9 @@ impl World {
 
     /// Gives bytes to a link, and lets its socket take what it holds.
     pub fn give_to_link(&mut self, id: u64, end: usize, bytes: Arc<[u8]>, are_messages: bool) {
+        let wait = self.flaw() == Flaw::PacketsWaitForMessages;
         let pipe = self.mail.pipes.entry((id, end)).or_default();
-        if are_messages {
+        if are_messages || wait {
             pipe.output.add_messages(bytes);
         } else {
             pipe.output.add_packet(bytes);

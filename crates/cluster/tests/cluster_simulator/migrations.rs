@@ -26,6 +26,10 @@ pub fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 pub fn world(seed: u64, flaw: Flaw, safety: Safety) -> World {
+    world_of(3, seed, flaw, safety)
+}
+
+pub fn world_of(primaries: usize, seed: u64, flaw: Flaw, safety: Safety) -> World {
     let migration = MigrationSettings { timeout: 5 * SECOND, failover_timeout: 2 * SECOND, ..Default::default() };
     let settings = Settings {
         node_timeout: 2000,
@@ -36,13 +40,13 @@ pub fn world(seed: u64, flaw: Flaw, safety: Safety) -> World {
         ..Settings::default()
     };
     let replicas = if let Safety::AtReplicas(needed) = safety { needed } else { 1 };
-    let mut world = World::new(seed, 3 * (replicas + 1), settings, flaw);
-    world.create(3, replicas);
+    let mut world = World::new(seed, primaries * (replicas + 1), settings, flaw);
+    world.create(primaries, replicas);
     world.begin_data();
     world.data.safety = safety;
     if safety == Safety::AtReplicas(replicas) {
         // The replicas have nothing yet.
-        world.data.lost = (3..world.members.len()).collect();
+        world.data.lost = (primaries..world.members.len()).collect();
     }
     world.begin_writers(4, 40, SLOTS);
     world

@@ -3,7 +3,7 @@
 use crate::cluster_world::{Flaw, World};
 use crate::holders::Safety;
 use crate::member::{BUS_PORT, ip};
-use crate::migrations::{judge, world};
+use crate::migrations::{judge, world, world_of};
 use cluster::bus::FailoverMode;
 use cluster::migration::JobState;
 
@@ -80,4 +80,35 @@ fn a_source_that_is_handed_over_to_its_replica_loses_no_acknowledged_write() {
     for seed in 0..8 {
         assert_eq!(handed_over(seed), None, "seed {seed}");
     }
+}
+
+/// Orders a source to be replaced once it has granted slots, while the target's file takes a moment, and returns a
+/// violation. The other primaries have the majority without both.
+fn handed_over_with_a_grant(seed: u64, flaw: Flaw) -> Option<String> {
+    let mut world = world_of(5, seed, flaw, Safety::Applied);
+    world.run_until("it is synchronized", 20 * SECOND, |world| world.members[5].is_linked);
+    begin(&mut world, 0, 40);
+    let is_granted =
+        |world: &World| world.members[0].bus().migrations().jobs().any(|job| job.state == JobState::FailoverGranted);
+    while !is_granted(&world) {
+        assert!(world.members[0].bus().migrations().is_exporting(), "seed {seed}");
+        world.run(1);
+    }
+    world.members[1].threads.disk_delay = SECOND;
+    world.tell(5, |bus, now| bus.failover(FailoverMode::Agreed, "test", false, now).expect("a replica"));
+    world.run(3 * SECOND);
+    judge(&mut world)
+}
+
+#[test]
+fn a_source_is_not_handed_over_while_slots_are_granted() {
+    for seed in 0..8 {
+        assert_eq!(handed_over_with_a_grant(seed, Flaw::None), None, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_source_that_is_handed_over_while_slots_are_granted_is_found() {
+    let found = (0..20).find_map(|seed| handed_over_with_a_grant(seed, Flaw::AnnouncesPauseWhileGranted));
+    println!("{}", found.expect("the mistake is found"));
 }

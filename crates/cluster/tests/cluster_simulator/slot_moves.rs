@@ -105,6 +105,8 @@ impl World {
 
     /// Shows keys of an import, and checks that keys in slots of other nodes were removed while they were hidden.
     fn show(&mut self, node: usize, job: &JobName) {
+        // A snapshot has the imports whose keys are hidden.
+        self.data.stores[node].open.remove(job);
         let Some(slots) = self.data.stores[node].hidden.remove(job) else { return };
         let me = self.me(node);
         let left = self.data.stores[node].keys_in(&slots.without(&me.slots));

@@ -3,6 +3,8 @@
 use crate::cluster_world::{Flaw, World};
 use crate::data::{DataEvent, Entry, Key};
 use crate::holders::Safety;
+use cluster::migration::{Job, JobState};
+use cluster::slot_set::SlotSet;
 use std::collections::BTreeSet;
 
 /// A write in progress: each has a greater value than those before it.
@@ -189,6 +191,38 @@ impl World {
         for slot in slots {
             self.log(node, Entry::RemoveAll(removed.iter().copied().filter(|key| key.0 == slot).collect()));
         }
+    }
+
+    /// Records that a source does not know whether its slots were taken, and resumes writes.
+    pub fn data_is_at_risk(&mut self, node: usize) {
+        let warns = |job: &Job| job.message.as_ref().is_some_and(|text| text.starts_with("Unpaused before migration"));
+        self.add_risks(node, warns);
+    }
+
+    /// Records the death of a source that does not know whether its slots were taken: it forgets that it granted them,
+    /// and writes to them when it serves again.
+    pub fn note_grants(&mut self, node: usize) {
+        self.add_risks(node, |job| job.state == JobState::FailoverGranted);
+    }
+
+    fn add_risks(&mut self, node: usize, which: impl Fn(&Job) -> bool) {
+        let jobs = self.members[node].bus().migrations().jobs().filter(|job| !job.is_import && which(job));
+        let slots = jobs.fold(SlotSet::none(), |all, job| all.union(&job.slots.to_set()));
+        let risks = self.data.risks.entry(node).or_insert_with(SlotSet::none);
+        *risks = risks.union(&slots);
+    }
+
+    /// Returns whether a node's writes to a slot may be lost: the node was replaced, warns, or does not reach most
+    /// others.
+    pub fn is_unsafe(&self, node: usize, slot: u16) -> bool {
+        let members = self.members.len();
+        let reached = (0..members).filter(|other| self.is_up(*other) && self.are_connected(node, *other)).count();
+        self.data.replaced.contains(&node) || self.is_at_risk(node, slot) || 2 * reached <= members
+    }
+
+    /// Returns whether a node warns that writes to a slot may be lost.
+    pub fn is_at_risk(&self, node: usize, slot: u16) -> bool {
+        self.data.risks.get(&node).is_some_and(|slots| slots.contains(slot))
     }
 
     /// Gives up the keys of a request.

@@ -78,6 +78,11 @@ impl Requests {
         self.queued.iter().flat_map(|request| request.args.iter()).map(<[u8]>::len).sum::<usize>()
     }
 
+    /// Takes the arguments of all parsed requests, for a thread that runs them in another way.
+    pub fn take_queued(&mut self) -> Vec<Args<'static>> {
+        self.queued.drain(..).map(|request| request.args).collect()
+    }
+
     /// Puts a request of the present batch back that cannot run now: it goes before those that wait already.
     pub(super) fn put_back(&mut self, request: QueuedRequest) {
         self.queued.insert(self.put_back, request);

@@ -59,7 +59,8 @@ pub enum Flow {
     Shutdown,
     /// Other nodes are asked; the client waits as with [`Flow::Wait`], and gets their replies.
     Forward(Box<Question>),
-    /// The connection becomes another server's, a replica's or a source of slots: a thread that serves these gets it.
+    /// The connection becomes another server's, a replica's or a source of slots, or a debugger's: a thread that serves
+    /// these gets it.
     Replicate,
 }
 

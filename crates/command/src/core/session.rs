@@ -20,6 +20,7 @@ use engine::time::{Nanos, UnixMs};
 use engine::{Engine, Error};
 use replication::replica_handshake::{Handshake, SyncRequest};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -118,8 +119,10 @@ pub struct Session {
     pub ends_with_reply: bool,
     /// The client was authenticated at some time: its user knows the password.
     pub was_authenticated: bool,
-    /// SCRIPT DEBUG SYNC: its next script runs under its eyes.
+    /// SCRIPT DEBUG: its next script runs under its eyes.
     pub debugs_scripts: bool,
+    /// SCRIPT DEBUG YES: that script runs on a copy of the data.
+    pub debugs_copy: bool,
     /// Monitors see its commands as a script's.
     pub in_script: bool,
     /// CLIENT REPLY.
@@ -183,6 +186,8 @@ pub struct Session {
     pub sync: Option<Box<SyncRequest>>,
     /// The client is the source of slots that come to this node, by that name.
     pub import: Option<Box<JobName>>,
+    /// Session of the debugger that its script is to run in, on a thread of its own.
+    pub debug_session: Option<Box<DebugSession>>,
     /// The last visit to the node of the cluster that no reply has been held for yet; 0: none.
     pub cluster_handle: u64,
     /// The part of it that others may see.
@@ -297,6 +302,7 @@ impl Session {
             ends_with_reply: false,
             was_authenticated: false,
             debugs_scripts: false,
+            debugs_copy: false,
             in_script: false,
             replies: Replies::On,
             asking: false,
@@ -328,6 +334,7 @@ impl Session {
             handshake: None,
             sync: None,
             import: None,
+            debug_session: None,
             cluster_handle: 0,
             info,
         }
@@ -382,6 +389,30 @@ impl Session {
     /// Returns such a session without a connection.
     pub fn replay() -> Self {
         Session::obeyed(Arc::new(ClientInfo::new(0, "", "", -1, 0, UnixMs(0))), Caller::Replay)
+    }
+}
+
+/// A session of the debugger of scripts before it has begun. It runs on a copy of the data, so it gets a thread of its
+/// own.
+pub struct DebugSession(Box<dyn FnOnce() -> Vec<u8> + Send>);
+
+impl DebugSession {
+    /// Makes the session of this work, which returns the last bytes for its client. The work converses with the client
+    /// by way of the host.
+    pub fn new(work: impl FnOnce() -> Vec<u8> + Send + 'static) -> DebugSession {
+        DebugSession(Box::new(work))
+    }
+
+    /// Runs the session to its end, and returns the last bytes for its client. The thread must have run no script of
+    /// other data: its interpreter would know those.
+    pub fn run(self) -> Vec<u8> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for DebugSession {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("DebugSession")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The debugger of scripts: SCRIPT DEBUG SYNC, and then EVAL.
+//! The debugger of scripts: SCRIPT DEBUG SYNC or YES, and then EVAL.
 //!
 //! ```text
 //!   EVAL - stops before line 1 -> lines of text, as an array of simple strings
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The thread of the script waits for its client, and so does every command that needs one of the script's locks: the
-//! synchronous mode is known for this. There is no process to fork, so there is no other mode. A client that has
-//! disconnected lets its script run to its end.
+//! synchronous mode is known for this. In the other mode the locks are those of [a copy](super::private_copy). A client
+//! that has disconnected lets its script run to its end.
 //!
 //! A message of one line is the same as Valkey's, which front ends look for.
 

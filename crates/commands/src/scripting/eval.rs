@@ -8,6 +8,7 @@ use super::failure::{ErrorTable, Failed};
 use super::flags::ScriptFlags;
 use super::interpreter::{Compiled, Interpreter, Outcome, ScriptArgs};
 use super::lua_memory;
+use super::private_copy;
 use super::script_run::{Code, Obstacle, ScriptCall, ScriptRun};
 use crate::core::args::Args;
 use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
@@ -185,6 +186,14 @@ fn key_count(args: &Args<'_>) -> Result<usize, Error> {
 }
 
 fn eval(cx: &mut Context<'_>, args: &mut Args<'_>, read_only: bool) -> Result<(), Error> {
+    if cx.session.debugs_copy {
+        let begun = private_copy::begin(cx, args);
+        shown_if_failed(cx, args, begun)?;
+        if cx.engine.pubsub().is_monitored() {
+            show_to_monitors(cx, args);
+        }
+        return Ok(());
+    }
     let found = compile(cx, args);
     let (interpreter, script, keys) = shown_if_failed(cx, args, found)?;
     let is_debugged = cx.session.debugs_scripts;
@@ -474,17 +483,17 @@ fn debug(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if args.len() > 4 {
         return Err(Error::SubcommandUse(Word::of("DEBUG"), "SCRIPT"));
     }
-    if args.is(2, "yes") {
-        // This mode runs a script on a copy of all data.
-        return Err(Error::ScriptDebugNotSync);
-    }
-    if !args.is(2, "no") && !args.is(2, "sync") {
+    if !["no", "yes", "sync"].iter().any(|word| args.is(2, word)) {
         return Err(Error::ScriptDebugUse);
     }
     if args.len() == 4 && !args.is(3, "lua") {
         return Err(Error::ScriptDebugEngine(Word::up_to_nul(&args[3])));
     }
-    cx.session.debugs_scripts = args.is(2, "sync");
+    if args.is(2, "yes") {
+        private_copy::check_size(cx.engine)?;
+    }
+    cx.session.debugs_scripts = !args.is(2, "no");
+    cx.session.debugs_copy = args.is(2, "yes");
     cx.reply.ok();
     Ok(())
 }

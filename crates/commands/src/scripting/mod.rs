@@ -60,6 +60,7 @@ mod lua_libraries;
 mod lua_memory;
 mod lua_tokens;
 mod math_random;
+mod private_copy;
 mod script_run;
 mod script_slot;
 

@@ -175,10 +175,7 @@ struct Change<'c> {
 
 impl EngineHooks for Change<'_> {
     fn access_clock(&self) -> Applied {
-        let number = |directive| self.config.int(directive).clamp(0, u32::MAX.into()) as u32;
-        let by_frequency = self.config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
-        let (decay, factor) = (number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
-        self.engine.set_access_policy(by_frequency, decay, factor);
+        self.engine.set_access_by(self.config);
         Ok(())
     }
 

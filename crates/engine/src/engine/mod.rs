@@ -9,6 +9,7 @@ pub mod host;
 pub mod memory_limit;
 mod prefix_walk;
 pub mod snapshot_steps;
+pub mod status_copy;
 pub mod unblock_clients;
 
 use crate::acl::users::Users;
@@ -146,7 +147,8 @@ impl Engine {
         }
     }
 
-    fn host_handle(&self) -> Arc<dyn Host> {
+    /// Returns the host, for an engine beside this one.
+    pub fn host_handle(&self) -> Arc<dyn Host> {
         Arc::clone(&self.host)
     }
 

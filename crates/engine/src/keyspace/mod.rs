@@ -31,7 +31,7 @@ mod table_hints;
 
 use crate::clients::listeners::Listeners;
 use crate::clients::tracking::Tracking;
-use crate::config::{Config, ConfigStore};
+use crate::config::{Config, ConfigStore, Directive};
 use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHasher;
 use crate::data::slot::SLOTS;
@@ -309,6 +309,14 @@ impl Keyspace {
     /// Sets whether accesses are counted by frequency (LFU) or by time (LRU).
     pub fn set_access_policy(&self, by_frequency: bool, decay_minutes: u32, log_factor: u32) {
         self.access.set(by_frequency, decay_minutes, log_factor);
+    }
+
+    /// Sets how accesses are counted, as this configuration says.
+    pub fn set_access_by(&self, config: &Config) {
+        let number = |directive| config.int(directive).clamp(0, u32::MAX.into()) as u32;
+        let by_frequency = config.choice(Directive::MAXMEMORY_POLICY).ends_with("lfu");
+        let (decay, factor) = (number(Directive::LFU_DECAY_TIME), number(Directive::LFU_LOG_FACTOR));
+        self.set_access_policy(by_frequency, decay, factor);
     }
 
     /// Returns how accesses are counted.

@@ -128,6 +128,11 @@ impl ClusterStatus {
         self.left.lock().contains(slot)
     }
 
+    /// Returns the slots that the server's primary has lost, by its stream, though the map does not say so yet.
+    pub(crate) fn left(&self) -> SlotSet {
+        self.left.lock().clone()
+    }
+
     /// Replaces the map. The caller begins an epoch.
     pub(crate) fn set_map(&self, map: SlotMap) {
         let mut left = self.left.lock();

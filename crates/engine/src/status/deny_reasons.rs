@@ -49,6 +49,17 @@ impl DenyReasons {
     /// Reasons that are only measured now and then: with them no epoch begins.
     const MEASURED: u64 = DenyReasons::SHORT_OF_MEMORY | DenyReasons::CONGESTED;
 
+    /// Reasons of a server that hold for a copy of its data, too.
+    pub(super) const LASTING: u64 = DenyReasons::FAILED
+        | DenyReasons::UNLOGGED
+        | DenyReasons::LIMITED
+        | DenyReasons::SHORT_OF_MEMORY
+        | DenyReasons::SHORT_OF_REPLICAS
+        | DenyReasons::READ_ONLY_REPLICA
+        | DenyReasons::STALE
+        | DenyReasons::FOLLOWS
+        | DenyReasons::CLUSTERED;
+
     /// Returns the epoch that these reasons belong to.
     #[inline(always)]
     pub fn epoch(self) -> Epoch {

@@ -214,6 +214,11 @@ impl PersistenceStatus {
         self.deny_reasons.fetch_add(DenyReasons::EPOCH, Release);
     }
 
+    /// Takes over reasons of another engine, but those that only its own threads would end.
+    pub(crate) fn take_reasons(&self, reasons: DenyReasons) {
+        self.change(DenyReasons::LASTING, reasons.0 & DenyReasons::LASTING);
+    }
+
     fn set(&self, reason: u64, on: bool) {
         self.change(reason, if on { reason } else { 0 });
     }

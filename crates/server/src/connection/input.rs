@@ -10,6 +10,7 @@
 
 use crate::connection::book::book_requests;
 use crate::connection::socket::Socket;
+use commands::Args;
 use commands::batch::Batch;
 use commands::batch::item::BatchItem;
 use commands::batch::parse::{Filled, RequestSource};
@@ -162,6 +163,11 @@ impl Input {
             return book_requests::fill(source, &mut self.requests, bytes, offset, batch);
         }
         batch.fill(source, &mut self.requests, bytes, offset)
+    }
+
+    /// Takes the arguments of all parsed requests, for a thread that runs them in another way.
+    pub fn take_queued(&mut self) -> Vec<Args<'static>> {
+        self.requests.take_queued()
     }
 
     /// Retains the request of a batch that cannot run now.

@@ -104,6 +104,12 @@ impl Connection {
         self.leaving = true;
     }
 
+    /// Returns whether further requests are for the debugger of its script.
+    #[inline]
+    pub fn debugs(&self) -> bool {
+        self.leaving && self.session.debug_session.is_some()
+    }
+
     /// Returns whether another thread is to serve the connection, and may have it now.
     pub fn leaves(&self) -> bool {
         self.leaving && !self.output.is_listed() && self.output.is_drained() && !self.closing

@@ -18,13 +18,14 @@
 use crate::connection::sched_state::Visits;
 use crate::connection::socket::Readiness;
 use crate::connection::state::Connection;
+use crate::event_loop::script_reentry::start_debugger;
 use crate::event_loop::worker::Worker;
 use crate::schedule::load_balance::{BalanceStep, MoveCandidate};
 use crate::schedule::wait_timeouts::WaitTimeout;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::migration_messages::{MigrationMessage, NewImport};
 use crate::workers::replication_messages::{NewReplica, ReplicationMessage};
-use crate::workers::shared::MIGRATION_WORKER;
+use crate::workers::shared::{DEBUG_WORKER, MIGRATION_WORKER};
 use cluster::migration::JobName;
 use commands::core::queued;
 use commands::pubsub::{channels, tracking};
@@ -94,7 +95,7 @@ impl Worker {
         self.shared.post(worker, WorkerMessage::ConnectionMigration(Box::new(connection)));
     }
 
-    /// Gives the connection to the thread that serves replicas, or to the one that moves slots.
+    /// Gives the connection to the thread that serves replicas, to the one that moves slots, or to a debugger's.
     pub fn give_to_replication(&mut self, token: usize) {
         let mut connection = self.connections.remove(token);
         let deregistered = self.poller.deregister(connection.socket.stream());
@@ -103,6 +104,12 @@ impl Worker {
         channels::unsubscribe_all(&self.shared.engine, &mut connection.session);
         connection.memory.end(self.metrics());
         let info = Arc::clone(&connection.session.info);
+        if let Some(session) = connection.session.debug_session.take() {
+            // No worker counts its memory any more.
+            info.memory.store(0, Relaxed);
+            let is_there = self.shared.engine.clients().assign(&info, DEBUG_WORKER) && deregistered.is_ok();
+            return start_debugger(&self.shared, self.index, connection, *session, is_there);
+        }
         let import = connection.session.import.take();
         info.is_replica.store(import.is_none(), Relaxed);
         info.migration.is_source.store(import.is_some(), Relaxed);

@@ -49,6 +49,7 @@ impl Worker {
                 WorkerMessage::Connection { .. }
                 | WorkerMessage::ConnectionMigration(_)
                 | WorkerMessage::Pushes { .. }
+                | WorkerMessage::Durable
                 | WorkerMessage::PauseChanged => self.take_message(message, now),
                 // Locks that are taken are left for later.
                 WorkerMessage::Reply { .. } if self.shared.engine.scripts().is_long() => {

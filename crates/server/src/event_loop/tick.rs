@@ -313,7 +313,8 @@ impl Worker {
     fn requests_allowed(&mut self, items: &mut [BatchItem<'_>], spans: &[Span]) -> Result<usize, usize> {
         let token = items[0].token;
         let Some(connection) = self.connections.get_mut(token) else { return Err(1) };
-        if connection.is_closing() || connection.visits.quantum_used() || connection.is_busy() {
+        let is_held = connection.is_closing() || connection.is_busy() || connection.debugs();
+        if is_held || connection.visits.quantum_used() {
             let asked = self.ask_behind(items, spans);
             if asked == 0 {
                 return Err(self.put_back(items, spans));

@@ -17,7 +17,7 @@ use std::thread;
 
 /// Stack of a worker in bytes, of which nearly all is never touched. Lua's patterns recurse once for each of their
 /// items, as the parser of `cjson` does for each level; what runs over the stack ends the process.
-const WORKER_STACK: usize = 64 << 20;
+pub(super) const WORKER_STACK: usize = 64 << 20;
 
 /// Threads of workers that have not been waited for.
 #[derive(Default)]

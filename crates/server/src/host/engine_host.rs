@@ -14,7 +14,7 @@ use crate::system::{affinity, allocator, clock, log, oom, proc};
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::replication_messages::ReplicationMessage;
-use crate::workers::shared::{LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
+use crate::workers::shared::{DEBUG_WORKER, LINK_WORKER, MIGRATION_WORKER, Shared, this_worker};
 use crate::workers::snapshot_offsets::StreamStop;
 use cluster::migration::{JobName, SlotRanges};
 use cluster::slot_set::SlotSet;
@@ -465,6 +465,8 @@ impl Connections for EngineHost {
             shared.link_lines.hang_up();
         } else if worker == MIGRATION_WORKER {
             shared.migrations.post(MigrationMessage::Kill(client));
+        } else if worker == DEBUG_WORKER {
+            // The thread looks at the client's record now and then.
         } else if worker >= WORKERS_MAX {
             shared.replication.post(ReplicationMessage::Kill(client));
         } else {

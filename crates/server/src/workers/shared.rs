@@ -37,6 +37,9 @@ pub const LINK_WORKER: usize = usize::MAX;
 /// Number in the place of the worker for the other ends of slots' migrations.
 pub const MIGRATION_WORKER: usize = usize::MAX - 1;
 
+/// Number in the place of the worker for clients whose script is debugged on a thread of its own.
+pub const DEBUG_WORKER: usize = usize::MAX - 2;
+
 /// Nanoseconds of one turn after which a worker counts as stuck.
 const STUCK: u64 = 10_000_000;
 

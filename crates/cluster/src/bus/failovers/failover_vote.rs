@@ -81,9 +81,8 @@ impl Bus {
     /// Returns a slot that the candidate would take from an owner that it does not know.
     fn newer_owner(&self, request: &Header) -> Option<(u16, NodeId, u64)> {
         let claimed = request.slots.iter().filter(|slot| !self.nodes.is_unclaimed(*slot));
-        let mut owners = claimed.filter_map(|slot| Some((slot, self.nodes.owner_node(slot)?)));
-        let found = owners.find(|(_, owner)| owner.config_epoch > request.config_epoch);
-        found.map(|(slot, owner)| (slot, owner.id, owner.config_epoch))
+        let mut owners = claimed.filter_map(|slot| Some((slot, self.nodes.owner(slot)?, self.epoch_of_slot(slot)?)));
+        owners.find(|(_, _, epoch)| *epoch > request.config_epoch)
     }
 
     /// Sends a slot's newer owner to a node with an old map.

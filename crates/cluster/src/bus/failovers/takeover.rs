@@ -2,17 +2,20 @@
 
 use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
+use crate::slot_set::SlotSet;
 
 impl Bus {
     /// Takes the place of this node's primary, and all slots that it claims. Slots whose keys have not arrived here
-    /// stay the former primary's, which alone has them. The epoch was taken already.
+    /// stay the former primary's, which alone has them. A member of the in-sync set has all keys: the primary took the
+    /// slots when its members had them. The epoch was taken already.
     pub(in crate::bus) fn replace_my_primary(&mut self) {
         let myself = self.nodes.myself();
         let (id, shard_id) = (myself.id, myself.shard_id);
         let Some(old) = myself.primary.filter(|_| !myself.is_primary()) else {
             return;
         };
-        let (name, absent) = (self.human_name(old), self.coming.absent().clone());
+        let name = self.human_name(old);
+        let absent = if self.facts.is_in_sync { SlotSet::none() } else { self.coming.absent().clone() };
         let text =
             format!("Setting myself to primary in shard {shard_id} after failover; my old primary is {old} ({name})");
         self.log(Level::Notice, text);

@@ -209,9 +209,9 @@ impl Bus {
         self.log(Level::Notice, format!("Mismatch in topology information for sender node {named}"));
         self.take_claim(sender, header.config_epoch, &header.slots);
         let contested = header.slots.iter().filter(|slot| !self.nodes.is_unclaimed(*slot));
-        let mut owners = contested.filter_map(|slot| self.nodes.owner_node(slot));
-        let newer = owners.find(|owner| owner.id != sender && owner.config_epoch > header.config_epoch);
-        if let Some(owner) = newer.map(|owner| owner.id) {
+        let mut owners = contested.filter_map(|slot| self.told_owner(slot));
+        let newer = owners.find(|(owner, epoch)| *owner != sender && *epoch > header.config_epoch);
+        if let Some((owner, _)) = newer {
             self.tell_newer_owner(sender, owner);
         }
     }

@@ -51,6 +51,9 @@ impl Bus {
         let shard_is_empty = self.nodes.get(&served_as).is_none_or(|node| node.slots.is_empty());
         if took_over && shard_is_empty {
             self.lost_all_to(claimant, claimed.len() >= outcome.lost_by_shard, is_in_my_shard, &outcome.lost);
+        } else if is_in_my_shard && self.may_be_replaced() {
+            // Other nodes may have the rest of this node's slots by now.
+            self.retained = self.retained.union(&outcome.lost);
         } else {
             self.lose_keys_in(&outcome.lost);
         }
@@ -73,7 +76,7 @@ impl Bus {
         }
         let is_unclaimed = self.nodes.is_unclaimed(slot);
         let is_older = self.epoch_of_slot(slot).is_some_and(|known| known < epoch);
-        let is_granted = self.granted.contains(slot) && self.is_granted_to(slot, claimant);
+        let is_granted = self.granted.contains(slot) && self.is_granted_to(slot, claimant, epoch);
         if !is_unclaimed && !is_older && !is_granted {
             return;
         }
@@ -167,10 +170,19 @@ impl Bus {
     }
 
     /// Returns another primary of this node's shard that has slots.
-    fn successor(&self) -> Option<NodeId> {
+    pub(in crate::bus) fn successor(&self) -> Option<NodeId> {
         let shard = self.nodes.myself().shard_id;
         let is_successor = |node: &&Node| !node.is_myself() && node.has_vote() && node.shard_id == shard;
         self.nodes.iter().find(is_successor).map(|node| node.id)
+    }
+
+    /// Removes the keys of slots that a node of this node's shard has taken: this node has heard others since, and
+    /// still leads.
+    pub(in crate::bus) fn remove_retained(&mut self) {
+        if !self.retained.is_empty() && !self.may_be_replaced() {
+            let lost = std::mem::take(&mut self.retained).without(&self.nodes.myself().slots);
+            self.lose_keys_in(&lost);
+        }
     }
 
     fn lose_keys_in(&mut self, lost: &SlotSet) {
@@ -231,5 +243,59 @@ impl Bus {
         let text = format!("Failover occurred in migration target. Slot {slot} is now being migrated to node {named}.");
         self.log(Level::Verbose, text);
         self.nodes.migrating.insert(slot, by);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::bus::{Bus, Effect};
+    use crate::node_id::NodeId;
+    use crate::slot_set::SlotSet;
+
+    /// Returns a primary that has just started, and the node of its shard that replaced it before. Slot 9 went on from
+    /// there, to a node that is not heard yet.
+    fn replaced() -> (Bus, NodeId) {
+        let mut bus = bus();
+        bus.add_slots(&[(0, 9)], 1).expect("free");
+        let (successor, shard) = (add_primary(&mut bus), bus.nodes.myself().shard_id);
+        bus.nodes.get_mut(&successor).expect("known").shard_id = shard;
+        bus.take_effects();
+        bus.take_claim(successor, 20, &SlotSet::of([0..=8]));
+        bus.settle();
+        (bus, successor)
+    }
+
+    fn removed(bus: &mut Bus) -> SlotSet {
+        let lost = bus.take_effects().into_iter().filter_map(|effect| match effect {
+            Effect::LoseSlots(slots) => Some(slots),
+            _ => None,
+        });
+        lost.fold(SlotSet::none(), |all, slots| all.union(&slots))
+    }
+
+    /// The successor may lose its data: then only the replaced primary has it.
+    #[test]
+    fn a_replaced_primary_retains_its_keys_until_it_has_heard_who_has_its_other_slots() {
+        let (mut bus, successor) = replaced();
+        bus.keys_found(&SlotSet::of([0..=9]), 2);
+        assert!(removed(&mut bus).is_empty() && bus.has_keys_to_remove());
+        let third = add_primary(&mut bus);
+        bus.take_claim(third, 21, &SlotSet::of([9..=9]));
+        bus.settle();
+        assert_eq!(bus.nodes.myself().primary, Some(successor));
+        bus.health.is_up = true;
+        bus.tick(3);
+        assert!(removed(&mut bus).is_empty() && bus.retained.is_empty(), "it follows its successor with its data");
+    }
+
+    #[test]
+    fn a_replaced_primary_that_still_leads_when_it_serves_removes_the_keys() {
+        let (mut bus, _) = replaced();
+        assert!(removed(&mut bus).is_empty());
+        bus.health.is_up = true;
+        bus.tick(3);
+        assert_eq!(removed(&mut bus), SlotSet::of([0..=8]));
+        assert!(bus.retained.is_empty());
     }
 }

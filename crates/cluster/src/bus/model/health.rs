@@ -24,6 +24,6 @@ pub(crate) struct Health {
     pub is_safe_to_join: bool,
     pub first_judged: Option<Millis>,
     pub among_minority: Millis,
-    /// Voters that have not answered since this node stood still; None if most have, or the node did not.
+    /// Nodes that have not answered since this node stood still; None if most voters have, or the node did not.
     pub unheard: Option<BTreeSet<NodeId>>,
 }

@@ -35,6 +35,8 @@ pub enum OrderError {
     UnknownNode(Vec<u8>),
     /// The slot has keys.
     StillHoldsKeys(u16),
+    /// The slot would go from, or to, a primary that may lack acknowledged writes.
+    MayLackAcknowledged(u16),
     /// SET-CONFIG-EPOCH with a negative number.
     InvalidEpoch(i64),
     /// SET-CONFIG-EPOCH on a node that knows others.
@@ -88,6 +90,9 @@ impl fmt::Display for OrderError {
                 f,
                 "Can't assign hashslot {slot} to a different node while I still hold keys for this hash slot."
             ),
+            OrderError::MayLackAcknowledged(slot) => {
+                write!(f, "Can't assign hashslot {slot} while I may lack acknowledged writes and serve no client.")
+            }
             OrderError::InvalidEpoch(epoch) => write!(f, "Invalid config epoch specified: {epoch}"),
             OrderError::EpochKnowsOthers => {
                 write!(f, "The user can assign a config epoch only when the node does not know any other node.")

@@ -219,10 +219,14 @@ impl Bus {
         self.migrations.has_just_come_from(slot, (source, epoch), is_in_my_shard, view!(self))
     }
 
-    /// Returns whether a slot of this node was granted to that one, or to the node whose place it has.
-    pub(in crate::bus) fn is_granted_to(&self, slot: u16, claimant: NodeId) -> bool {
-        let mut targets = self.migrations.granted_to(slot);
-        targets.any(|target| target == claimant || self.are_in_same_shard(target, claimant))
+    /// Returns whether a slot of this node was granted to that one, or to the node whose place it has: its epoch is the
+    /// later one. The target's predecessor may still claim slots of an earlier time.
+    pub(in crate::bus) fn is_granted_to(&self, slot: u16, claimant: NodeId, epoch: u64) -> bool {
+        let has_place = |target: NodeId| {
+            let is_later = self.nodes.get(&target).is_some_and(|target| epoch > target.config_epoch);
+            is_later && self.are_in_same_shard(target, claimant)
+        };
+        self.migrations.granted_to(slot).any(|target| target == claimant || has_place(target))
     }
 
     /// Emits the migrations' effects behind all others: a client that waits for the end of a pause then finds the

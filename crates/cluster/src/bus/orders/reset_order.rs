@@ -5,6 +5,7 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::{Effect, Level};
 use crate::bus::model::order_error::OrderError;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 
 impl Bus {
     /// Forgets all nodes and slots. A replica becomes an empty primary. With `hard` the node gets another name, and
@@ -29,6 +30,7 @@ impl Bus {
             }
         }
         self.forgotten.clear();
+        self.retained = SlotSet::none();
         if hard {
             self.current_epoch = 0;
             self.last_vote_epoch = 0;

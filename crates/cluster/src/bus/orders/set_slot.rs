@@ -61,6 +61,10 @@ impl Bus {
                 match () {
                     () if node.is_replica() => Err(OrderError::TargetNotPrimary),
                     () if is_mine && !node.is_myself() && has_keys => Err(OrderError::StillHoldsKeys(slot)),
+                    // Its replicas have keys that it lacks, and a successor would have none of the keys that came.
+                    () if is_mine != node.is_myself() && self.facts.is_unconfirmed => {
+                        Err(OrderError::MayLackAcknowledged(slot))
+                    }
                     () => Ok(Some(node.id)),
                 }
             }
@@ -132,13 +136,17 @@ impl Bus {
         }
     }
 
-    /// Follows the node that has the last slot now, if replicas may move: this node's shard owns no slot any more.
+    /// Follows the node that has the last slot now, if replicas may move: this node's primary owns no slot any more.
+    /// Where another node of the shard has taken the other slots, this node follows that one, which may need its data.
     fn lost_last_slot(&mut self, to: NodeId) {
+        let is_in_my_shard = self.are_in_same_shard(to, self.nodes.my_id());
+        let successor = self.successor().filter(|_| !is_in_my_shard);
+        let (to, shares_history) = successor.map_or((to, is_in_my_shard), |successor| (successor, true));
         let named = self.named_in_shard(to);
-        if self.settings.allow_replica_migration {
+        if self.settings.allow_replica_migration || shares_history {
             let text = format!("Lost my last slot during slot migration. Reconfiguring myself as a replica of {named}");
             self.log(Level::Notice, text);
-            self.become_replica_of(to, true, true);
+            self.become_replica_of(to, !shares_history, !shares_history);
             self.todo.save(true);
             self.todo.update_state();
             self.todo.broadcast();
@@ -153,8 +161,9 @@ impl Bus {
 mod tests {
     use super::SlotAction;
     use crate::bus::test_bus::{add_primary, bus};
-    use crate::bus::{Effect, OrderError};
+    use crate::bus::{Effect, Facts, OrderError};
     use crate::node::Flags;
+    use crate::slot_set::SlotSet;
 
     #[test]
     fn a_slot_comes() {
@@ -207,5 +216,45 @@ mod tests {
         bus.set_settings(settings, 1);
         bus.set_slot(5, SlotAction::Node(&other.0), false, false, 1).expect("has gone");
         assert!(bus.nodes().myself().is_primary());
+    }
+
+    #[test]
+    fn a_replaced_primary_follows_its_successor_when_its_last_slot_goes() {
+        for replicas_move in [true, false] {
+            let mut bus = bus();
+            let (successor, third) = (add_primary(&mut bus), add_primary(&mut bus));
+            bus.settings.allow_replica_migration = replicas_move;
+            bus.add_slots(&[(0, 5)], 1).expect("free");
+            let shard = bus.nodes.myself().shard_id;
+            bus.nodes.get_mut(&successor).expect("there").shard_id = shard;
+            bus.take_claim(successor, 9, &SlotSet::of([0..=4]));
+            bus.settle();
+            bus.take_effects();
+            assert!(bus.nodes.myself().is_primary());
+            bus.set_slot(5, SlotAction::Node(&third.0), false, false, 1).expect("has gone");
+            assert_eq!(bus.nodes.myself().primary, Some(successor), "{replicas_move}");
+            let effects = bus.take_effects();
+            let follows = |effect: &Effect| matches!(effect, Effect::Follow { needs_full_sync: false, .. });
+            assert!(
+                effects.iter().any(follows) && !effects.iter().any(|effect| matches!(effect, Effect::LoseSlots(_)))
+            );
+        }
+    }
+
+    /// It has lost its data, and its replicas have not. A slot without keys here may have some there.
+    #[test]
+    fn a_primary_that_may_lack_acknowledged_writes_gives_and_takes_no_slot() {
+        let mut bus = bus();
+        let other = add_primary(&mut bus);
+        let (name, me) = (other.0, bus.nodes().my_id().0);
+        bus.nodes.set_owner(5, Some(bus.nodes().my_id()));
+        bus.nodes.set_owner(6, Some(other));
+        bus.set_slot(6, SlotAction::Importing(&name), false, false, 1).expect("may come");
+        bus.set_facts(Facts { is_unconfirmed: true, ..Facts::default() }, 1);
+        assert_eq!(bus.set_slot(5, SlotAction::Node(&name), false, false, 1), Err(OrderError::MayLackAcknowledged(5)));
+        assert_eq!(bus.set_slot(6, SlotAction::Node(&me), true, false, 1), Err(OrderError::MayLackAcknowledged(6)));
+        bus.set_slot(6, SlotAction::Node(&name), false, false, 1).expect("nothing changes");
+        bus.set_facts(Facts::default(), 2);
+        bus.set_slot(5, SlotAction::Node(&name), false, false, 2).expect("has gone");
     }
 }

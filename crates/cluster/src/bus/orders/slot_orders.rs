@@ -140,7 +140,9 @@ impl Bus {
     /// Returns whether keys of other nodes' slots, or of failed imports, are about to be removed: they must not be
     /// confused with keys that arrive with these slots.
     pub fn has_keys_to_remove(&self) -> bool {
-        self.removals > 0 || self.migrations.jobs().any(|job| job.state == JobState::CleaningUp)
+        self.removals > 0
+            || !self.retained.is_empty()
+            || self.migrations.jobs().any(|job| job.state == JobState::CleaningUp)
     }
 
     /// Takes the slots that have keys. A primary takes slots without an owner; keys of others' slots are to be removed.
@@ -167,6 +169,9 @@ impl Bus {
             match self.nodes.owner(slot) {
                 Some(owner) if owner == myself => {}
                 _ if self.nodes.importing.contains_key(&slot) => {}
+                Some(owner) if self.are_in_same_shard(owner, myself) && self.may_be_replaced() => {
+                    self.retained.insert(slot);
+                }
                 None => {
                     let text = format!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
                     self.log(Level::Notice, text);
