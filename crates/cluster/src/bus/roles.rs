@@ -56,6 +56,11 @@ impl Bus {
         };
         self.history = self.history.max(history);
         self.files_history = self.files_history.max(history);
+        let epoch_of = |id: NodeId| self.nodes.get(&id).map_or(0, |node| self.nodes.epoch_of(node));
+        if epoch_of(myself) > epoch_of(primary) {
+            // Others would take this node's new role for an old one, by its primary's epoch.
+            self.current_epoch = self.current_epoch.max(epoch_of(myself).saturating_add(1));
+        }
         let flags = &mut self.nodes.myself_mut().flags;
         flags.set(Flags::PRIMARY | Flags::MIGRATE_TO, false);
         flags.set(Flags::REPLICA, true);

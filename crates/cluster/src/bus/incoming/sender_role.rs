@@ -33,7 +33,12 @@ impl Bus {
             Some(primary) => {
                 let epoch = |id: NodeId| self.nodes.get(&id).map_or(0, |node| self.nodes.epoch_of(node));
                 let known = epoch(sender).max(epoch(primary));
-                if known > header.config_epoch {
+                // A primary that gave its last slots away may follow one with a smaller epoch.
+                let is_later = header.current_epoch > known;
+                if is_later && primary == self.nodes.my_id() && known > header.config_epoch {
+                    self.bump_without_consensus();
+                }
+                if known > header.config_epoch && !is_later {
                     let text = format!(
                         "Ignore stale message from {}; gossip config epoch: {}, current config epoch: {known}",
                         self.named_in_shard(sender),
@@ -163,6 +168,30 @@ mod tests {
             assert_eq!(bus.nodes.owner(8), Some(successor));
             bus.take_claim(third, 4, &SlotSet::of([9..=9]));
             assert_eq!(bus.nodes.owner(9), Some(third));
+        }
+    }
+
+    /// A primary whose last slots have gone follows the other primary of its shard, which has an older epoch.
+    #[test]
+    fn a_primary_that_follows_one_with_a_smaller_epoch_is_believed_as_it_knows_a_later_epoch() {
+        for is_me in [false, true] {
+            let mut bus = bus();
+            let (sender, other) = (add_primary(&mut bus), add_primary(&mut bus));
+            let primary = if is_me { bus.nodes.my_id() } else { other };
+            let shard = bus.nodes.get(&primary).expect("there").shard_id;
+            bus.nodes.get_mut(&sender).expect("there").shard_id = shard;
+            for (id, epoch) in [(sender, 8), (primary, 7)] {
+                bus.nodes.get_mut(&id).expect("there").config_epoch = epoch;
+            }
+            bus.current_epoch = 8;
+            let mut header = bus.header(0);
+            (header.is_replica, header.primary, header.config_epoch) = (true, Some(primary), 7);
+            header.current_epoch = 8;
+            assert!(!bus.take_role(sender, &header, Flags(Flags::PRIMARY)), "it may be from before the election");
+            header.current_epoch = 9;
+            bus.current_epoch = 9;
+            assert!(bus.take_role(sender, &header, Flags(Flags::PRIMARY)));
+            assert_eq!(bus.nodes.get(&primary).expect("there").config_epoch, if is_me { 10 } else { 7 });
         }
     }
 }

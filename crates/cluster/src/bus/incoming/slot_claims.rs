@@ -15,6 +15,8 @@ struct Outcome {
     lost: SlotSet,
     /// Number of slots that this node, or its primary, lost.
     lost_by_shard: usize,
+    /// Whether the claimant took some of these slots as the successor of their owner, and not by a migration.
+    is_succession: bool,
     /// Slots that went from one shard to another, and their former owners.
     moved: Vec<(NodeId, u16)>,
 }
@@ -47,10 +49,12 @@ impl Bus {
         let is_other = myself.primary != Some(claimant);
         let both_have_nothing = claimed.is_empty() && myself.slots.is_empty();
         let is_newer = self.nodes.epoch_of(myself) < epoch;
-        let took_over = outcome.lost_by_shard > 0 || is_other && both_have_nothing && is_newer && is_in_my_shard;
+        let is_empty_succession = is_other && both_have_nothing && is_newer && is_in_my_shard;
+        let took_over = outcome.lost_by_shard > 0 || is_empty_succession;
+        outcome.is_succession |= is_empty_succession;
         let shard_is_empty = self.nodes.get(&served_as).is_none_or(|node| node.slots.is_empty());
         if took_over && shard_is_empty {
-            self.lost_all_to(claimant, claimed.len() >= outcome.lost_by_shard, is_in_my_shard, &outcome.lost);
+            self.lost_all_to(claimant, claimed.len() >= outcome.lost_by_shard, is_in_my_shard, &outcome);
         } else if is_in_my_shard && self.may_be_replaced() {
             // Other nodes may have the rest of this node's slots by now.
             self.retained = self.retained.union(&outcome.lost);
@@ -92,6 +96,7 @@ impl Bus {
                 outcome.lost.insert(slot);
             }
             outcome.lost_by_shard += usize::from(owner == served_as);
+            outcome.is_succession |= owner == served_as && is_in_my_shard && !is_granted;
         }
         if !is_in_my_shard && let Some(to) = self.nodes.migrating.remove(&slot) {
             let named = self.named_in_shard(to);
@@ -149,28 +154,31 @@ impl Bus {
     }
 
     /// Makes this node follow the claimant: it has no slot any more. Where another node of the shard has its place, and
-    /// the last slot went on from there, the node follows its successor, which may need the node's data.
-    fn lost_all_to(&mut self, claimant: NodeId, all_went_there: bool, is_in_my_shard: bool, lost: &SlotSet) {
-        let successor = self.successor().filter(|_| !is_in_my_shard);
-        let (claimant, is_in_my_shard) = successor.map_or((claimant, is_in_my_shard), |successor| (successor, true));
+    /// the last slot went on from there, the node follows its successor, which may need the node's data. A primary of
+    /// the shard that has taken no slot from this node has other data.
+    fn lost_all_to(&mut self, claimant: NodeId, all_went_there: bool, is_in_my_shard: bool, outcome: &Outcome) {
+        let other_primary = self.other_primary_of_shard().filter(|_| !is_in_my_shard);
+        let shares_history = outcome.is_succession || !self.retained.is_empty();
+        let follows_shard = is_in_my_shard || other_primary.is_some();
+        let claimant = other_primary.unwrap_or(claimant);
         let named = self.named_in_shard(claimant);
-        if self.settings.allow_replica_migration || is_in_my_shard {
+        if self.settings.allow_replica_migration || follows_shard {
             let text = format!("Configuration change detected. Reconfiguring myself as a replica of node {named}");
             self.log(Level::Notice, text);
-            // Nodes of one shard share a history: moves of slots continue, and the data is not sent anew.
-            self.become_replica_of(claimant, !is_in_my_shard, !is_in_my_shard);
+            // Moves of slots continue in the shard. The data of a shared history is not sent anew.
+            self.become_replica_of(claimant, !follows_shard, !shares_history);
             self.todo.save(true);
             self.todo.update_state();
             self.todo.broadcast();
         } else if self.nodes.myself().is_primary() && all_went_there {
             let text = format!("My last slot was migrated to node {named}. I am now an empty primary.");
             self.log(Level::Notice, text);
-            self.lose_keys_in(lost);
+            self.lose_keys_in(&outcome.lost);
         }
     }
 
     /// Returns another primary of this node's shard that has slots.
-    pub(in crate::bus) fn successor(&self) -> Option<NodeId> {
+    pub(in crate::bus) fn other_primary_of_shard(&self) -> Option<NodeId> {
         let shard = self.nodes.myself().shard_id;
         let is_successor = |node: &&Node| !node.is_myself() && node.has_vote() && node.shard_id == shard;
         self.nodes.iter().find(is_successor).map(|node| node.id)
@@ -297,5 +305,24 @@ mod tests {
         bus.tick(3);
         assert_eq!(removed(&mut bus), SlotSet::of([0..=8]));
         assert!(bus.retained.is_empty());
+    }
+
+    /// The other primary was a target that stood still, and was replaced, when a source had granted it slots.
+    #[test]
+    fn a_second_primary_of_the_shard_is_followed_as_one_with_other_data() {
+        let mut bus = bus();
+        bus.add_slots(&[(0, 9)], 1).expect("free");
+        let (second, third) = (add_primary(&mut bus), add_primary(&mut bus));
+        bus.nodes.get_mut(&second).expect("known").shard_id = bus.nodes.myself().shard_id;
+        bus.take_claim(second, 20, &SlotSet::of([10..=19]));
+        bus.take_effects();
+        bus.take_claim(third, 21, &SlotSet::of([0..=9]));
+        bus.settle();
+        assert_eq!(bus.nodes.myself().primary, Some(second));
+        let follows = bus.take_effects().into_iter().filter_map(|effect| match effect {
+            Effect::Follow { needs_full_sync, .. } => Some(needs_full_sync),
+            _ => None,
+        });
+        assert_eq!(follows.collect::<Vec<_>>(), [true]);
     }
 }

@@ -140,13 +140,14 @@ impl Bus {
     /// Where another node of the shard has taken the other slots, this node follows that one, which may need its data.
     fn lost_last_slot(&mut self, to: NodeId) {
         let is_in_my_shard = self.are_in_same_shard(to, self.nodes.my_id());
-        let successor = self.successor().filter(|_| !is_in_my_shard);
-        let (to, shares_history) = successor.map_or((to, is_in_my_shard), |successor| (successor, true));
+        let other_primary = self.other_primary_of_shard().filter(|_| !is_in_my_shard);
+        let follows_shard = is_in_my_shard || other_primary.is_some();
+        let to = other_primary.unwrap_or(to);
         let named = self.named_in_shard(to);
-        if self.settings.allow_replica_migration || shares_history {
+        if self.settings.allow_replica_migration || follows_shard {
             let text = format!("Lost my last slot during slot migration. Reconfiguring myself as a replica of {named}");
             self.log(Level::Notice, text);
-            self.become_replica_of(to, !shares_history, !shares_history);
+            self.become_replica_of(to, !follows_shard, self.retained.is_empty());
             self.todo.save(true);
             self.todo.update_state();
             self.todo.broadcast();
