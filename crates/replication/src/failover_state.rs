@@ -108,6 +108,8 @@ pub struct Failover {
     number: u64,
     state: FailoverState,
     request: FailoverRequest,
+    /// Whether the target is asked over a connection that stands.
+    is_asked: bool,
     /// Whether the target was asked, and its answer was lost.
     is_open: bool,
     /// Whether writes are held back for the failover.
@@ -137,7 +139,8 @@ impl Failover {
             return false;
         }
         let number = self.number + 1;
-        *self = Failover { number, state: FailoverState::WaitingForSync, request, is_open: false, holds_writes: true };
+        let state = FailoverState::WaitingForSync;
+        *self = Failover { number, state, request, holds_writes: true, ..Failover::default() };
         true
     }
 
@@ -169,8 +172,22 @@ impl Failover {
         Decision::HandOver { target, is_late }
     }
 
+    /// Records that the target is asked over a new connection. Returns whether it is to be.
+    #[must_use]
+    pub fn ask(&mut self) -> bool {
+        self.is_asked = self.state == FailoverState::InProgress;
+        self.is_asked
+    }
+
+    /// Returns whether the failover may be aborted. A target that is asked may be taking over: the answer is waited
+    /// for, as long as the connection stands.
+    pub fn may_abort(&self) -> bool {
+        !self.is_asked
+    }
+
     /// Records that the connection broke after the target was asked and before it has answered.
     pub fn lose_answer(&mut self) {
+        self.is_asked = false;
         self.is_open = self.state == FailoverState::InProgress;
     }
 
@@ -199,6 +216,18 @@ impl Failover {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failover_is_not_aborted_while_the_target_may_be_taking_over() {
+        let mut failover = begun(FailoverRequest::default());
+        assert!(!failover.ask() && failover.may_abort());
+        assert_eq!(decide(&mut failover, 0, true, &[1]), to(1, false));
+        assert!(failover.may_abort() && failover.ask() && !failover.may_abort());
+        failover.lose_answer();
+        assert!(failover.may_abort() && failover.ask() && !failover.may_abort());
+        failover.end();
+        assert!(failover.may_abort());
+    }
 
     fn at(port: u16) -> Target {
         Target { host: b"127.0.0.1".to_vec(), port }

@@ -34,8 +34,30 @@ pub struct Membership {
     /// Whether the server led with all acknowledged writes, gave up its lead, and has read no other leader's set since.
     pub gave_up: bool,
     /// Last term in which the server announced the set of a hand-over, if it was never confirmed in that term: nothing
-    /// was acknowledged by that set. A process says so of its own terms only, so the disk does not have it.
+    /// was acknowledged by that set. A process says so of its own terms only.
     pub unused: Option<Term>,
+    /// Process before this one in its directory, if that process ended without an heir.
+    pub ended: Option<Ended>,
+}
+
+/// A process that ended without an heir, and the terms in which it may have let a primary acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Name of the process.
+    pub id: MemberId,
+    /// Latest term that the process knew.
+    pub term: Term,
+    /// Whether the process led in that term, by a hand-over, and was never confirmed.
+    pub is_unused: bool,
+}
+
+impl Ended {
+    /// Returns whether the process let no primary acknowledge after this set: the process knew no later term, or only
+    /// the next one, which it did not use.
+    pub fn let_none_acknowledge_after(&self, set: &InSyncSet) -> bool {
+        let led_next = self.is_unused && self.term == set.term.next(self.id);
+        self.term == set.term || led_next
+    }
 }
 
 /// Greatest number of ended processes that a member names; the oldest are left out.
@@ -60,7 +82,18 @@ impl Membership {
     pub fn new(id: MemberId) -> Membership {
         let (heir_of, gone) = (Vec::new(), Vec::new());
         let (is_restored, gave_up) = (false, false);
-        Membership { id, term: Term::NONE, set: None, claim: None, heir_of, gone, is_restored, gave_up, unused: None }
+        Membership {
+            id,
+            term: Term::NONE,
+            set: None,
+            claim: None,
+            heir_of,
+            gone,
+            is_restored,
+            gave_up,
+            unused: None,
+            ended: None,
+        }
     }
 
     /// Takes a set from the stream of a primary that was [met](Self::meet). A replica that was behind at that primary's
@@ -107,7 +140,9 @@ impl Membership {
         if self.term != Term::NONE {
             add_names(&mut gone, self.heir_of.drain(..).chain([self.id]));
         }
-        *self = Membership { term: self.term, gone, ..Membership::new(id) };
+        let ended = Ended { id: self.id, term: self.term, is_unused: self.unused == Some(self.term) };
+        let ended = (self.term != Term::NONE).then_some(ended);
+        *self = Membership { term: self.term, gone, ended, ..Membership::new(id) };
     }
 
     /// Makes the next process with the same data the heir, by another name.
@@ -115,7 +150,8 @@ impl Membership {
         if self.term != Term::NONE {
             add_names(&mut self.heir_of, [self.id]);
         }
-        (self.id, self.is_restored, self.gave_up, self.unused) = (id, self.set.is_some(), false, None);
+        (self.id, self.is_restored, self.gave_up) = (id, self.set.is_some(), false);
+        (self.unused, self.ended) = (None, None);
     }
 
     /// Returns whether this server is a member of the set, or the heir of one.
@@ -157,14 +193,18 @@ pub struct Past {
     pub gave_up: bool,
     /// See [`Membership::unused`].
     pub unused: Option<Term>,
+    /// See [`Membership::ended`].
+    pub ended: Option<Ended>,
 }
 
 /// Beginning of the word among a replica's capabilities; servers that do not know it ignore it.
 pub const CAPABILITY: &str = "in-sync:";
 /// Beginning of the word for a member's past.
 const PAST: &str = "in-sync-past:";
-/// Part of that word, if the server gave up its lead; the term of an unused hand-over may follow.
+/// Part of that word, if the server gave up its lead. The term of an unused hand-over may follow, and then the process
+/// before, with its term, and [UNUSED] if it did not use that.
 const GAVE_UP: &str = "gave-up";
+const UNUSED: &str = "unused";
 
 impl Introduction {
     /// Creates the introduction of a server with this memory, and with data up to `position`.
@@ -210,20 +250,24 @@ impl Past {
     /// Creates the past of a server with this memory.
     pub fn of(known: &Membership) -> Past {
         let last = known.set.as_ref().map_or((0, 0), |set| (set.term.number, set.epoch));
-        let Membership { heir_of, gone, gave_up, unused, .. } = known.clone();
-        Past { known: last, heir_of, gone, gave_up, unused }
+        let Membership { heir_of, gone, gave_up, unused, ended, .. } = known.clone();
+        Past { known: last, heir_of, gone, gave_up, unused, ended }
     }
 
     /// Returns the past as a word.
     pub fn to_word(&self) -> String {
         let names = |names: &[MemberId]| names.iter().map(MemberId::as_str).collect::<Vec<_>>().join(",");
         let (number, epoch) = self.known;
-        let end = match (self.gave_up, self.unused) {
-            (false, None) => String::new(),
-            (true, None) => format!(":{GAVE_UP}"),
-            (gave_up, Some(term)) => format!(":{}:{term}", if gave_up { GAVE_UP } else { "" }),
-        };
-        format!("{PAST}{number}:{epoch}:{}:{}{end}", names(&self.heir_of), names(&self.gone))
+        let gave_up = if self.gave_up { GAVE_UP } else { "" };
+        let unused = self.unused.map_or_else(|| ":".to_owned(), |term| term.to_string());
+        let ended = self.ended.map_or_else(String::new, |Ended { id, term, is_unused }| {
+            format!(":{id}:{term}:{}", if is_unused { UNUSED } else { "" })
+        });
+        let (heirs, gone) = (names(&self.heir_of), names(&self.gone));
+        let word = format!("{PAST}{number}:{epoch}:{heirs}:{gone}:{gave_up}:{unused}{ended}");
+        let parts_min = format!("{PAST}{number}:{epoch}:{heirs}:{gone}").len();
+        // Empty parts at the end are left out.
+        word[..word.trim_end_matches(':').len().max(parts_min)].to_owned()
     }
 
     /// Reads a past; None if the word is none.
@@ -237,11 +281,22 @@ impl Past {
         let (heir_of, gone) = (names(parts.next()?)?, names(parts.next()?)?);
         let gave_up = parts.next() == Some(GAVE_UP.as_bytes());
         let unused = match (parts.next(), parts.next()) {
-            (Some(term), Some(leader)) => Some(Term { number: number(term)?, leader: MemberId::parse(leader)? }),
+            (Some(term), Some(leader)) if !term.is_empty() => Some(term_of(term, leader)?),
             _ => None,
         };
-        Some(Past { known, heir_of, gone, gave_up, unused })
+        let ended = match (parts.next(), parts.next(), parts.next()) {
+            (Some(id), Some(term), Some(leader)) => {
+                let is_unused = parts.next() == Some(UNUSED.as_bytes());
+                Some(Ended { id: MemberId::parse(id)?, term: term_of(term, leader)?, is_unused })
+            }
+            _ => None,
+        };
+        Some(Past { known, heir_of, gone, gave_up, unused, ended })
     }
+}
+
+fn term_of(term: &[u8], leader: &[u8]) -> Option<Term> {
+    Some(Term { number: number(term)?, leader: MemberId::parse(leader)? })
 }
 
 fn number(text: &[u8]) -> Option<u64> {
@@ -326,13 +381,19 @@ mod tests {
 
     #[test]
     fn a_past_comes_back() {
+        let term = Term { number: 3, leader: id(4) };
+        let ended = |is_unused| Some(Ended { id: id(5), term, is_unused });
         for (heir_of, gone) in [(vec![], vec![]), (vec![id(1)], vec![]), (vec![], vec![id(1), id(2)])] {
-            for unused in [None, Some(Term { number: 3, leader: id(4) })] {
-                let (heir_of, gone) = (heir_of.clone(), gone.clone());
-                let past = Past { known: (7, 9), gave_up: gone.is_empty(), heir_of, gone, unused };
-                assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
+            for unused in [None, Some(term)] {
+                for ended in [None, ended(false), ended(true)] {
+                    let (heir_of, gone) = (heir_of.clone(), gone.clone());
+                    let past = Past { known: (7, 9), gave_up: gone.is_empty(), heir_of, gone, unused, ended };
+                    assert_eq!(Past::parse(past.to_word().as_bytes()), Some(past));
+                }
             }
         }
+        let none = Past::default();
+        assert_eq!(none.to_word(), "in-sync-past:0:0::");
         assert_eq!(Past::parse(b"in-sync-past:7:9:x:"), None);
         assert_eq!(Past::parse(b"in-sync-past:7"), None);
     }

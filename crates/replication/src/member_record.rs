@@ -58,7 +58,7 @@ const SUM: &str = "sum ";
 impl MemberRecord {
     /// Returns the record as text.
     pub fn to_text(&self) -> String {
-        let Membership { id, term, set, claim, heir_of, gone, .. } = &self.membership;
+        let Membership { id, term, set, claim, heir_of, gone, unused, .. } = &self.membership;
         let mut text = format!("{HEAD}\nid {id}\nterm {term}\n");
         let mut line = |name: &str, value: String| _ = writeln!(text, "{name} {value}");
         let place = |Position { id, offset }: &Position| format!("{id}:{offset}");
@@ -66,6 +66,7 @@ impl MemberRecord {
         claim.iter().for_each(|claim| line("claim", place(claim)));
         heir_of.iter().for_each(|id| line("heir-of", id.to_string()));
         gone.iter().for_each(|id| line("gone", id.to_string()));
+        unused.iter().for_each(|term| line("unused", term.to_string()));
         self.saved.iter().for_each(|saved| line("saved", place(saved)));
         if let Some(LoggedPlace { position, db, files }) = &self.logged {
             line("log", format!("{}:{db}:{files:016x}", place(position)));
@@ -94,6 +95,7 @@ impl MemberRecord {
                 "claim" => member.claim = Some(place(value)?),
                 "heir-of" => member.heir_of.push(MemberId::parse(value.as_bytes())?),
                 "gone" => member.gone.push(MemberId::parse(value.as_bytes())?),
+                "unused" => member.unused = Some(Term::parse(value.as_bytes())?),
                 "saved" => record.saved = Some(place(value)?),
                 "log" => record.logged = Some(logged_place(value)?),
                 "directory" => record.directory = value.parse().ok()?,

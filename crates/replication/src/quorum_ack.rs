@@ -97,6 +97,8 @@ pub struct AcknowledgingPrimary {
     heirs: BTreeMap<MemberId, MemberId>,
     /// Members that will never return.
     gone: BTreeSet<MemberId>,
+    /// Members that ended without an heir, and let no primary acknowledge after the set that the server knew.
+    idle: BTreeSet<MemberId>,
     /// Server's memory before it led.
     known: Membership,
     /// Whether a member may know the term.
@@ -136,6 +138,7 @@ impl AcknowledgingPrimary {
             followers: BTreeMap::new(),
             heirs: known.heir_of.iter().map(|name| (*name, id)).collect(),
             gone: BTreeSet::new(),
+            idle: BTreeSet::new(),
             known: known.clone(),
             is_heard_of: false,
             sent: VecDeque::new(),
@@ -261,6 +264,12 @@ impl AcknowledgingPrimary {
         // A copy of a directory may name a process that still runs.
         let is_online = |id: &MemberId| self.followers.get(id).is_some_and(|follower| follower.is_online);
         self.gone.extend(said.past.gone.iter().copied().filter(|id| *id != self.id && !is_online(id)));
+        if let (Some(ended), Some(known), false) = (said.past.ended, &self.known.set, self.known.is_restored)
+            && ended.let_none_acknowledge_after(known)
+            && self.gone.contains(&ended.id)
+        {
+            self.idle.insert(ended.id);
+        }
         self.forget_others();
         if has_all && !self.is_confirmed() {
             self.drop_unused(said);
@@ -369,14 +378,27 @@ impl AcknowledgingPrimary {
             let heard = || quorum.members.iter().copied().filter(is_heard);
             // An heir may have a disk from before its member's last acknowledgement.
             let themselves = heard().filter(|id| self.process(*id) == *id).count();
-            heard().count() >= quorum.voices() || themselves >= self.voices(quorum)
+            heard().count() >= quorum.voices() || themselves + self.idle_of(quorum) >= self.voices(quorum)
         })
     }
 
     /// Returns how many members of a quorum have to acknowledge before the server is confirmed.
     fn voices(&self, quorum: &Quorum) -> usize {
+        if self.has_all_of(quorum) { quorum.needed } else { quorum.voices() }
+    }
+
+    /// Returns whether the server has all writes that were acknowledged by a quorum, unless another server was
+    /// confirmed by it.
+    fn has_all_of(&self, quorum: &Quorum) -> bool {
         let is_old = self.set.before.as_ref() == Some(quorum) && self.set.quorum != *quorum;
-        if self.gave_up || is_old && !self.known.is_restored { quorum.needed } else { quorum.voices() }
+        self.gave_up || is_old && !self.known.is_restored
+    }
+
+    /// Returns how many members of a quorum confirm no other server, as they ended before. They have no data that this
+    /// server could lack if the server [has all](Self::has_all_of).
+    fn idle_of(&self, quorum: &Quorum) -> usize {
+        let has_all = self.has_all_of(quorum);
+        quorum.members.iter().filter(|id| has_all && self.idle.contains(id)).count()
     }
 
     /// Returns whether this server's knowledge comes from a disk, and the replica's is later.
@@ -454,7 +476,10 @@ impl AcknowledgingPrimary {
         };
         let lacks = |quorum: &&Quorum| {
             let there = quorum.members.iter().filter(|id| is_there(**id)).count();
-            there < if self.is_confirmed() { quorum.needed } else { self.voices(quorum) }
+            match self.is_confirmed() {
+                true => there < quorum.needed,
+                false => there + self.idle_of(quorum) < self.voices(quorum),
+            }
         };
         if let Some(by) = self.predecessor().filter(|by| !is_there(*by)) {
             let since = self.followers.get(&by).and_then(Follower::silent_since);

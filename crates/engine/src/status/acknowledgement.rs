@@ -191,10 +191,10 @@ impl Acknowledgement {
         self.membership.lock().claim
     }
 
-    /// Whether the server is a member of a set.
-    pub fn is_member(&self) -> bool {
+    /// Whether the server is a member of a set, or gave up its lead and has met no later leader.
+    pub fn has_all_acknowledged(&self) -> bool {
         let membership = self.membership.lock();
-        membership.set.as_ref().is_some_and(|set| membership.is_member_of(set))
+        membership.set.is_some() && membership.is_in_sync()
     }
 
     /// Whether the server was promoted since it started.

@@ -158,6 +158,36 @@ fn a_server_that_was_handed_a_role_replaces_a_third_one_that_was_promoted_in_its
     }
 }
 
+#[test]
+fn a_server_leads_again_when_the_one_that_it_handed_its_role_to_restarts_without_its_data() {
+    let mut tried = 0;
+    for seed in seeds(60) {
+        let mut world = World::new(seed, 2, 1, false, Planted::Nothing);
+        (world.chains, world.continues) = (true, true);
+        world.run(3000);
+        let (from, to) = world.hand_over(60_000).expect("a primary with replicas");
+        let leads = |world: &World| matches!(world.servers[to].role, Role::Primary(_));
+        if (0..2000).all(|_| {
+            world.run(1);
+            !leads(&world)
+        }) {
+            continue;
+        }
+        world.run(seed % 3);
+        world.kill_and_lead(to);
+        world.run(1000);
+        world.heal(from);
+        world.run(4000);
+        let before = world.answered;
+        world.run(1000);
+        assert_eq!(world.acknowledging(), [from], "seed {seed}");
+        assert!(world.answered > before, "seed {seed}: nobody is answered");
+        assert!(is_sound(&world), "seed {seed}");
+        tried += 1;
+    }
+    assert!(tried > 0);
+}
+
 /// A server leads by a hand-over, and its predecessor dies before it has read that; a third server has read it.
 fn half_handed_over(seed: u64) -> Option<(World, [usize; 3])> {
     let mut world = World::new(seed, 3, 1, false, Planted::Nothing);

@@ -522,6 +522,13 @@ impl World {
         self.come_back(number, was_primary, shifted);
     }
 
+    /// Kills a process, and starts it at once as a primary, with what its disk has.
+    pub fn kill_and_lead(&mut self, number: usize) {
+        let (name, shifted) = (self.random.u128(..), self.random.u128(..));
+        self.servers[number].restart(name, self.planted);
+        self.servers[number].promote(shifted, self.planted);
+    }
+
     /// Restarts a server with the disk of an earlier clean end.
     fn roll_back(&mut self, number: usize) {
         let Some(image) = self.servers[number].image.clone() else { return };

@@ -548,7 +548,7 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         heard_from_primary: if heard.0 == 0 { 0 } else { now().saturating_sub(silence) },
         is_unconfirmed: !status.is_replica() && status.acknowledgement.state() == "unconfirmed",
         has_history: status.has_history(),
-        is_in_sync: status.is_replica() && status.acknowledgement.is_member(),
+        is_in_sync: status.is_replica() && status.acknowledgement.has_all_acknowledged(),
         may_lack_acknowledged: !status.acknowledgement.is_in_sync() && !accepts_loss,
     }
 }
