@@ -139,6 +139,37 @@ fn the_log_is_on_again_after_a_synchronization_that_failed() {
 }
 
 #[test]
+fn writes_are_refused_and_the_server_ends_while_the_log_cannot_be_begun_after_a_synchronization() {
+    for policy in ["always", "everysec"] {
+        let primary = Server::start(&AT_ONCE);
+        let replica =
+            Server::start(&["--appendonly", "yes", "--appendfsync", policy, "--repl-diskless-load", "swapdb"]);
+        for sequence in 2..20 {
+            // A rewrite cannot rename its base to this.
+            let base = format!("appendonlydir/appendonly.aof.{sequence}.base.rdb/x");
+            std::fs::create_dir_all(replica.folder.path().join(base)).expect("a directory");
+        }
+        follow(&replica, &primary);
+        let failed = || replica.folder.read("stdout").contains("Background AOF rewrite terminated with error");
+        assert!(eventually(failed), "{policy}: {}", replica.folder.read("stdout"));
+        let mut client = replica.client();
+        assert_eq!(ask(&mut client, "REPLICAOF NO ONE"), "OK");
+        let uptime = |client: &mut redis::Connection| {
+            let info = ask(client, "INFO server");
+            let (_, value) = info.split_once("uptime_in_seconds:").expect("the field");
+            let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse::<u64>().expect("seconds")
+        };
+        let begun = uptime(&mut client);
+        assert!(ask(&mut client, "SET key 1").contains("MISCONF"), "{policy}");
+        assert!(eventually(|| uptime(&mut client) > begun + 2));
+        assert!(ask(&mut client, "SET key 1").contains("MISCONF"), "{policy}: other records were written meanwhile");
+        assert!(ask(&mut client, "INFO persistence").contains("aof_last_write_status:err"), "{policy}");
+        assert!(replica.stop().success(), "{policy}");
+    }
+}
+
+#[test]
 fn a_replica_may_load_for_longer_than_the_time_out() {
     for load in ["disabled", "flush-before-load"] {
         load_slowly(load);

@@ -274,6 +274,8 @@ errors! {
     ScriptStale = "ERR Can not execute the command on a stale replica";
     Redirect(host: Word, port: Word) = "REDIRECT {}:{}";
     NoFailover = "ERR No failover in progress.";
+    FailoverAsked =
+        "ERR FAILOVER cannot be aborted: the replica was asked to take over, and its answer is on the way.";
     FailoverTimeout = "ERR FAILOVER timeout must be greater than 0";
     FailoverInProgress = "ERR FAILOVER already in progress.";
     FailoverOfReplica = "ERR FAILOVER is not valid when server is a replica.";

@@ -120,6 +120,9 @@ fn take_back(cx: &mut Context<'_>) -> Result<(), Error> {
     if !goes_on(&failover) {
         return Err(Error::NoFailover);
     }
+    if !failover.may_abort() {
+        return Err(Error::FailoverAsked);
+    }
     abort(cx.engine, &mut failover, Some(&applying), "Failover manually aborted");
     cx.reply.ok();
     Ok(())

@@ -33,7 +33,6 @@ use engine::locks::sync::{Mutex, MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
 use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
 use engine::status::saved_data_set::SavedIn;
-use replication::failover_state::FailoverState;
 use replication::in_sync_member::Membership;
 use replication::link_event::{Arrived, LinkError, Position};
 use replication::primary_link::PrimaryLink;
@@ -266,7 +265,7 @@ impl LinkThread {
             log::notice("Partial resynchronization not possible (no cached primary)");
         }
         let mut link = PrimaryLink::new(self.settings(&self.engine().config().snapshot()), position, wire.now());
-        if status.failover.lock().state() == FailoverState::InProgress {
+        if status.failover.lock().ask() {
             link.set_failover();
         }
         let mut progress = None;
@@ -279,7 +278,7 @@ impl LinkThread {
             Err(End::Link(LinkError::FailoverRefused(text))) => {
                 failover_command::answered(self.engine(), Some(text.as_bytes()))
             }
-            Err(_) if link.awaits_failover() => failover_command::lost_answer(self.engine()),
+            _ if link.awaits_failover() => failover_command::lost_answer(self.engine()),
             _ => {}
         }
         result

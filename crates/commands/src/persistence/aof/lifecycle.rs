@@ -195,7 +195,8 @@ pub(super) fn flush(engine: &Engine, aof: &Aof) -> io::Result<()> {
 /// cannot be completed though clients rely on it.
 pub fn stop_at_end(engine: &Engine, force: bool) -> bool {
     let Some(aof) = of(engine) else { return true };
-    if aof.state() == State::Waiting {
+    // A first rewrite that fails does not hold the process for good.
+    if aof.state() == State::Waiting && aof.stats.rewriting.load(Relaxed) {
         if !force {
             engine.host().log("Writing initial AOF, can't exit.");
             return false;
