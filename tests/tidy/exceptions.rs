@@ -127,7 +127,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         &[
             "model",
             "config_line_list",
-            "settings",
+            "sentinel_settings",
             "watch",
             "voter",
             "odown",

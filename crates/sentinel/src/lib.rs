@@ -22,7 +22,7 @@ mod info_text;
 mod model;
 mod odown;
 mod sentinel;
-mod settings;
+mod sentinel_settings;
 mod tilt;
 mod voter;
 mod watch;

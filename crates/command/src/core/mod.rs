@@ -23,7 +23,6 @@ pub mod instrument;
 pub mod key_spec;
 pub mod lazy_free;
 pub mod mode;
-pub mod pop_several;
 pub mod queued;
 pub mod redact;
 pub mod session;

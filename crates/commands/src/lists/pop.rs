@@ -7,7 +7,7 @@ use crate::blocking::Wait;
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
 use crate::core::context::{Context, Flow};
-use crate::core::pop_several::PopSeveral;
+use crate::keys::pop_several::PopSeveral;
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
 use engine::data::event_class::EventClass;

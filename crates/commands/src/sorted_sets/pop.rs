@@ -14,7 +14,7 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
 use crate::core::context::Context;
-use crate::core::pop_several::PopSeveral;
+use crate::keys::pop_several::PopSeveral;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
 use engine::Error;

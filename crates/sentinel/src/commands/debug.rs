@@ -1,6 +1,6 @@
 //! SENTINEL DEBUG: the periods.
 
-use super::{Outcome, positive};
+use super::option_checks::{Outcome, positive};
 use crate::model::periods::Periods;
 use resp::reply::Reply;
 

@@ -3,6 +3,7 @@
 
 mod debug;
 mod instance_reply;
+mod option_checks;
 mod own_settings;
 mod primary_settings;
 mod questions;
@@ -15,18 +16,12 @@ use crate::sentinel::Sentinel;
 use crate::voter::Voter;
 use crate::watch::Watch;
 use instance_reply::{reply_instance, reply_instances};
+use option_checks::{Outcome, Refusal, check_words};
 use resp::number::parse_i64;
 use resp::reply::Reply;
 
-/// The reason of a refused command; the text is the reply.
-pub(crate) type Refusal = String;
-pub(crate) type Outcome = Result<(), Refusal>;
-
 const NO_PRIMARY: &str = "ERR No such master with that name";
 const NOT_SAVED: &str = "ERR Failed to save config file. Check server logs.";
-/// The reply to a number that is none.
-pub(crate) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
-
 impl Sentinel {
     /// Runs SENTINEL: `args` begin with the subcommand.
     pub fn command(&mut self, args: &[&[u8]], reply: &mut Reply, now: Millis) {
@@ -240,23 +235,4 @@ fn save_and_reply(voter: &Voter, watch: &mut Watch, reply: &mut Reply) -> Outcom
     }
     reply.ok();
     Ok(())
-}
-
-/// Checks words for the configuration file: control characters would end a line there, and bytes that are no text would
-/// be read back as others.
-pub(crate) fn check_words(words: &[&[u8]], first: usize, command: &str) -> Outcome {
-    for (at, word) in words.iter().enumerate() {
-        if word.iter().any(|&byte| byte <= 0x1f || byte == 0x7f) {
-            let at = at + first;
-            return Err(format!(
-                "ERR Invalid argument at index {at} for {command}: control characters are not allowed"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Returns the number of an option, which must be above 0.
-pub(crate) fn positive(text: &[u8]) -> Option<i64> {
-    parse_i64(text).filter(|&number| number > 0)
 }

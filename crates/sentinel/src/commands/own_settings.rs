@@ -1,7 +1,7 @@
 //! SENTINEL CONFIG GET and SET: settings of the Sentinel itself.
 
-use super::{Refusal, check_words};
-use crate::settings::yes_or_no;
+use super::option_checks::{Refusal, check_words};
+use crate::sentinel_settings::yes_or_no;
 use crate::watch::Watch;
 use resp::number::parse_i64;
 use resp::reply::Reply;

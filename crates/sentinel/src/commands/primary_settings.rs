@@ -1,6 +1,6 @@
 //! SENTINEL SET: settings of one primary.
 
-use super::{Outcome, Refusal, check_words, positive};
+use super::option_checks::{Outcome, Refusal, check_words, positive};
 use crate::model::effect::Level;
 use crate::model::instance::InstanceId;
 use crate::watch::Watch;

@@ -1,6 +1,6 @@
 //! Questions of other Sentinels and clients.
 
-use super::{NOT_INTEGER, Outcome};
+use super::option_checks::{NOT_INTEGER, Outcome};
 use crate::model::instance::{Flags, InstanceId};
 use crate::sentinel::Sentinel;
 use resp::number::parse_i64;

@@ -1,7 +1,7 @@
 //! Scripts that run or wait to run, at most so many of each, and their fates.
 
 use crate::model::effect::{Effect, Level, Millis, ScriptId};
-use crate::model::outbox::Outbox;
+use crate::model::effect_queue::EffectQueue;
 
 const QUEUE_MAX: usize = 256;
 const RUNNING_MAX: usize = 16;
@@ -69,7 +69,7 @@ impl ScriptQueue {
     }
 
     /// Starts the scripts that are due, and ends those that run for longer than `longest`.
-    pub fn tick(&mut self, now: Millis, longest: Millis, out: &mut Outbox) {
+    pub fn tick(&mut self, now: Millis, longest: Millis, out: &mut EffectQueue) {
         for (script, argv) in self.start_due(now) {
             out.push(Effect::RunScript { script, argv });
         }
@@ -80,7 +80,7 @@ impl ScriptQueue {
     }
 
     /// Records that a script runs now, as this process.
-    pub fn started(&mut self, id: ScriptId, pid: u32, out: &mut Outbox) {
+    pub fn started(&mut self, id: ScriptId, pid: u32, out: &mut EffectQueue) {
         if let Some(script) = self.get_mut(id) {
             script.pid = pid;
         }
@@ -88,7 +88,7 @@ impl ScriptQueue {
     }
 
     /// Records that a script could not be started; it is tried again.
-    pub fn not_started(&mut self, id: ScriptId, out: &mut Outbox) {
+    pub fn not_started(&mut self, id: ScriptId, out: &mut EffectQueue) {
         if let Some(script) = self.get_mut(id) {
             script.running = false;
             out.event(Level::Warning, "-script-error", &format!("{} 99 0", script.path()));
@@ -97,7 +97,14 @@ impl ScriptQueue {
 
     /// Records that a script has ended with this status, or by this signal if it is not 0. `delay`: time until it is
     /// tried again.
-    pub fn end(&mut self, id: ScriptId, (status, signal): (i32, i32), now: Millis, delay: Millis, out: &mut Outbox) {
+    pub fn end(
+        &mut self,
+        id: ScriptId,
+        (status, signal): (i32, i32),
+        now: Millis,
+        delay: Millis,
+        out: &mut EffectQueue,
+    ) {
         let pid = self.get_mut(id).map_or(0, |script| script.pid);
         out.event(Level::Debug, "-script-child", &format!("{pid} {status} {signal}"));
         if let Some(over) = self.ended(id, status, signal, now, delay)

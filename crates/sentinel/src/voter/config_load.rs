@@ -3,7 +3,7 @@
 use super::{ID_LENGTH, Voter};
 use crate::model::info_report::leading_number;
 use crate::model::instance::{InstanceId, Kind};
-use crate::settings::UNRECOGNIZED;
+use crate::sentinel_settings::UNRECOGNIZED;
 use crate::watch::Watch;
 
 /// Statements that are read before any `monitor`: they apply to the instances that are created.

@@ -6,8 +6,8 @@
 
 mod config_lines;
 mod config_load;
-mod epochs;
 mod hello;
+mod sentinel_epochs;
 mod votes;
 
 pub use config_lines::REWRITTEN;
@@ -16,7 +16,7 @@ pub use config_load::{load_order, statement_place};
 use crate::model::effect::{Level, Millis};
 use crate::model::instance::InstanceId;
 use crate::voter::config_lines::config_lines;
-use crate::voter::epochs::{Epochs, reachable};
+use crate::voter::sentinel_epochs::{Epochs, reachable};
 use crate::watch::Watch;
 
 /// Characters of a Sentinel's id.

@@ -3,23 +3,23 @@
 //! In: time, bytes of connections, and orders of the rooms above. Out: effects. The room decides nothing: detection of
 //! failures, votes and failovers stand above it and change instances through it.
 
-mod connections;
 mod creation;
+mod instance_connections;
 mod reset;
 mod server_orders;
 
-pub(crate) use connections::Incoming;
+pub(crate) use instance_connections::Incoming;
 
 use crate::model::effect::{Effect, Host, Level, Millis, ScriptId};
+use crate::model::effect_queue::EffectQueue;
 use crate::model::instance::{FailoverState, Flags, Group, Instance, InstanceId, Kind, Role};
 use crate::model::instance_address::{Address, AddressError};
 use crate::model::instance_transport::Transport;
 use crate::model::instances::Instances;
-use crate::model::outbox::Outbox;
 use crate::model::periods::Periods;
 use crate::model::script_queue::ScriptQueue;
 use crate::model::transport_table::Transports;
-use crate::settings::Settings;
+use crate::sentinel_settings::Settings;
 use std::ops::{Index, IndexMut};
 
 /// All instances and links, with what reaches them: settings, scripts, and the surroundings.
@@ -30,7 +30,7 @@ pub(crate) struct Watch {
     periods: Periods,
     scripts: ScriptQueue,
     host: Box<dyn Host + Send>,
-    out: Outbox,
+    out: EffectQueue,
     now: Millis,
 }
 
@@ -58,7 +58,7 @@ impl Watch {
             periods: Periods::default(),
             scripts: ScriptQueue::default(),
             host,
-            out: Outbox::default(),
+            out: EffectQueue::default(),
             now,
         }
     }

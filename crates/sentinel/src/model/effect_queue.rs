@@ -4,11 +4,11 @@ use crate::model::effect::{Effect, Level};
 
 /// The effects that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
+pub(crate) struct EffectQueue {
     effects: Vec<Effect>,
 }
 
-impl Outbox {
+impl EffectQueue {
     /// Adds an effect.
     pub fn push(&mut self, effect: Effect) {
         self.effects.push(effect);
