@@ -13,20 +13,8 @@ The numbers are medians of the rounds; in parentheses the lowest and the highest
 """
 import argparse, os, shlex, shutil, socket, ssl, statistics, subprocess, sys, time
 
-PROBE = r"""
-import select, socket, sys, time
-sockets = []
-for port in sys.argv[1:]:
-    s = socket.create_connection(("127.0.0.1", int(port))); s.setsockopt(6, 1, 1); sockets.append(s)
-worst = [0.0] * len(sockets)
-print("ready", flush=True)
-while not select.select([sys.stdin], [], [], 2e-4)[0]:
-    for at, s in enumerate(sockets):
-        start = time.perf_counter()
-        s.sendall(b"PING\r\n"); s.recv(64)
-        worst[at] = max(worst[at], time.perf_counter() - start)
-print(*(w * 1e3 for w in worst))
-"""
+from durability import BENCHMARK, PROBE, spread
+
 # New sessions at so many a second, or as fast as they go (0).
 SHAKE = r"""
 import socket, ssl, sys, time
@@ -45,14 +33,8 @@ while time.perf_counter() - began < seconds:
     count += 1
 print(count / (time.perf_counter() - began))
 """
-BENCHMARK = os.path.expanduser(os.environ.get("BENCHMARK", "~/.cache/peers/newest/bin/valkey-benchmark"))
 RATE = 1000
 CONNECTIONS = 1000
-
-
-def spread(values, form="{:.2f}"):
-    middle, low, high = (form.format(v) for v in (statistics.median(values), min(values), max(values)))
-    return f"{middle} ({low} to {high})"
 
 
 def certificate(place):

@@ -123,6 +123,23 @@ pub const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("command", &["core", "blocking", "batch", "root"]),
     (
+        "sentinel",
+        &[
+            "model",
+            "config_line_list",
+            "sentinel_settings",
+            "watch",
+            "voter",
+            "odown",
+            "failovers",
+            "tilt",
+            "sentinel",
+            "info_text",
+            "commands",
+            "root",
+        ],
+    ),
+    (
         "server",
         &[
             "tls",
@@ -159,7 +176,6 @@ pub const SPREAD: &[(&str, &str, usize, &str)] = &[
     ("cluster", "Bus", 36, "a node's state machine, not yet cut into parts with private state"),
     ("engine", "Engine", 7, "the owner of all parts, a file for each area that needs several of them"),
     ("engine", "Keyspace", 10, "the shards, a file for each walk over all of them"),
-    ("sentinel", "Sentinel", 24, "a Sentinel's state machine, not yet cut into parts with private state"),
     ("server", "PrimaryThread", 6, "the thread of a replica's link, a file for each phase"),
     ("server", "Worker", 15, "the event loop, not yet cut into parts with private state"),
 ];

@@ -11,6 +11,8 @@
 #![forbid(unsafe_code)]
 
 mod common;
+#[path = "common/discarded_log.rs"]
+mod discarded_log;
 #[path = "common/pipelined_client.rs"]
 mod pipelined_client;
 #[path = "common/stores.rs"]

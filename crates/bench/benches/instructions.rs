@@ -11,22 +11,23 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[path = "common/discarded_log.rs"]
+mod discarded_log;
 #[path = "common/pipelined_client.rs"]
 mod pipelined_client;
 #[path = "common/proxied_client.rs"]
 mod proxied_client;
 
 use cinnabar_allocator as _;
+use discarded_log::DiscardedLog;
 use engine::keyspace::record::LogUser;
 use engine::{Engine, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
-use persistence::aof::storage::LogFile;
 use pipelined_client::Client;
 use proxied_client::ProxiedClient;
 use resp::encode_command;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
@@ -149,7 +150,7 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
     let mut client = Client::new(&engine, 0);
     let journal = (command == "SET-LOG").then(|| {
         let journal = Journal::new(Arc::clone(engine.change_log()));
-        journal.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
+        journal.begin(JournalTarget { file: Arc::new(DiscardedLog), name: Vec::new(), len: 0 });
         engine.set_logging(LogUser::File, true);
         journal
     });
@@ -163,22 +164,6 @@ fn run_requests(command: &str, pipeline: usize, requests: usize) {
         if let Some(journal) = &journal {
             journal.write().expect("the file takes all");
         }
-    }
-}
-
-struct Nowhere;
-
-impl LogFile for Nowhere {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(bytes.len())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, _: u64) -> io::Result<()> {
-        Ok(())
     }
 }
 

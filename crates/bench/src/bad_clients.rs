@@ -20,6 +20,7 @@
 
 use mio::net::TcpStream as Crowded;
 use mio::{Events, Interest, Poll, Token};
+use resp::encode_command;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::iter;
 use std::net::{SocketAddr, TcpStream};
@@ -144,9 +145,9 @@ impl Honest {
     /// Sends a command and a last argument; returns the reply's text, empty for replies of one line.
     fn ask(&mut self, command: &str, last: &str) -> io::Result<String> {
         let words: Vec<&str> = command.split(' ').chain([last]).collect();
-        let mut request = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| request.push_str(&format!("${}\r\n{word}\r\n", word.len())));
-        self.stream.get_mut().write_all(request.as_bytes())?;
+        let mut request = Vec::new();
+        encode_command(&mut request, &words);
+        self.stream.get_mut().write_all(&request)?;
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let Some(len) = line.trim_end().strip_prefix('$').and_then(|text| text.parse::<usize>().ok()) else {

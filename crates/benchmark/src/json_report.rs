@@ -4,6 +4,7 @@ use crate::cases::Case;
 use crate::comparison::PERCENTILES;
 use crate::measured_run::Measured;
 use crate::options::{Extent, Options};
+use crate::report;
 use hdrhistogram::Histogram;
 use resp::Value;
 use resp::json::{self, decimal, integer, object, text};
@@ -43,7 +44,7 @@ pub fn latency_fields(measured: &Measured) -> [(&'static str, Value); 4] {
 }
 
 fn milliseconds(microseconds: u64) -> Value {
-    decimal(microseconds as f64 / 1000.0, 3)
+    decimal(report::milliseconds(microseconds), 3)
 }
 
 fn summary(latencies: &Histogram<u64>) -> Value {

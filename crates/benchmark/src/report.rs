@@ -69,7 +69,8 @@ fn figures(latencies: &Histogram<u64>) -> [f64; 6] {
     ]
 }
 
-fn milliseconds(microseconds: u64) -> f64 {
+/// Returns microseconds as milliseconds.
+pub fn milliseconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1000.0
 }
 

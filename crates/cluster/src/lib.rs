@@ -15,6 +15,7 @@ pub mod bus;
 pub mod conf;
 pub mod data_history;
 pub mod link_id;
+pub mod log_level;
 pub mod migration;
 pub mod node;
 pub mod node_id;

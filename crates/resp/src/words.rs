@@ -57,6 +57,14 @@ pub fn quote(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// Returns `bytes` as one double-quoted word.
+pub fn quoted(bytes: &[u8]) -> String {
+    let mut word = Vec::new();
+    quote(&mut word, bytes);
+    // The word has printable characters of ASCII only.
+    String::from_utf8(word).unwrap_or_default()
+}
+
 /// Returns whether C's `isspace` accepts a byte: more bytes than end a word.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')

@@ -16,29 +16,19 @@
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
 mod commands;
-mod config_lines;
-mod config_load;
-mod creation;
-mod epoch_check;
-mod events;
-mod failover;
-mod hello;
-mod info_refresh;
+mod config_line_list;
+mod failovers;
 mod info_text;
 mod model;
 mod odown;
-mod orders;
-mod periodic_commands;
-mod reconfiguration;
-mod reset;
-mod scripts;
-mod select_replica;
 mod sentinel;
-mod votes;
+mod sentinel_settings;
+mod tilt;
+mod voter;
+mod watch;
 
-pub use config_lines::REWRITTEN;
-pub use config_load::{load_order, statement_place};
 pub use model::effect::{ConfigLine, ConnectionId, Effect, Host, Level, Millis, ScriptId};
 pub use model::info_report::InfoReport;
 pub use model::instance_transport::HELLO_CHANNEL;
 pub use sentinel::Sentinel;
+pub use voter::{REWRITTEN, load_order, statement_place};

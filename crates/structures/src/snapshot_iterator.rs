@@ -20,6 +20,7 @@
 
 use crate::hashtable::position;
 use crate::snapshot_sweep::SnapshotSweep;
+use crate::ttl_index::is_due;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -192,7 +193,7 @@ impl TableSnapshotIterator {
     }
 
     fn shows(&self, expiry: Option<u64>) -> bool {
-        expiry.is_none_or(|at| at > self.now)
+        !is_due(expiry, self.now)
     }
 }
 

@@ -29,6 +29,11 @@ struct Due {
 /// The latest expiry that a record can hold, in Unix milliseconds: in the year 10889. A later one counts as this one.
 pub const LATEST: u64 = (1 << 48) - 1;
 
+/// Whether an expiry has passed at `now`: an entry lives up to its expiry and not through it.
+pub(crate) fn is_due(expiry: Option<u64>, now: u64) -> bool {
+    expiry.is_some_and(|at| at <= now)
+}
+
 impl Due {
     fn new(expiry: u64, hash: u64) -> Self {
         let expiry = expiry.min(LATEST);
@@ -82,7 +87,7 @@ impl TtlIndex {
 
     /// Returns the 48-bit position of the earliest record, if that is due at `now`.
     pub fn first_due(&self, now: u64) -> Option<u64> {
-        self.due.first().filter(|first| first.expiry() <= now).map(Due::position)
+        self.due.first().filter(|first| is_due(Some(first.expiry()), now)).map(Due::position)
     }
 
     /// Takes out the earliest record that is due at `now` and returns its position.

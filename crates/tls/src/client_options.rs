@@ -2,9 +2,8 @@
 
 use crate::authorities::{authorities, certificates};
 use crate::ciphers::ciphers;
-use crate::peer_verifier::{Anyone, PeerVerifier};
+use crate::peer_verifier::PeerVerifier;
 use rustls::ClientConfig;
-use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
@@ -57,13 +56,13 @@ impl ClientOptions {
         let suites = ciphers(&text(&self.ciphersuites), &text(&self.ciphers))?;
         let provider = Arc::new(CryptoProvider { cipher_suites: suites, ..ring::default_provider() });
         let algorithms = provider.signature_verification_algorithms;
-        let verifier: Arc<dyn ServerCertVerifier> = if self.insecure {
-            Arc::new(Anyone { algorithms })
+        let roots = if self.insecure {
+            None
         } else {
             let (file, folder) = (self.authorities.as_deref(), self.authority_folder.as_deref());
-            let roots = authorities(file, folder, "--cacert")?;
-            Arc::new(PeerVerifier { roots: Arc::new(roots), algorithms })
+            Some(Arc::new(authorities(file, folder, "--cacert")?))
         };
+        let verifier = Arc::new(PeerVerifier { roots, algorithms });
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(|error| error.to_string())?

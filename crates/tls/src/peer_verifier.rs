@@ -8,12 +8,12 @@ use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::sync::Arc;
 
-/// Requires a chain up to one of the authorities. Servers are found by addresses, which certificates rarely name: as in
-/// Valkey, a name is not compared.
+/// Requires that the server has the key of the certificate that it shows, and a chain up to one of the authorities.
+/// Servers are found by addresses, which certificates rarely name: as in Valkey, a name is not compared.
 #[derive(Debug)]
 pub struct PeerVerifier {
-    /// The authorities.
-    pub roots: Arc<RootCertStore>,
+    /// The authorities; None: any certificate serves (`--insecure`).
+    pub roots: Option<Arc<RootCertStore>>,
     /// The verification of signatures.
     pub algorithms: WebPkiSupportedAlgorithms,
 }
@@ -27,51 +27,11 @@ impl ServerCertVerifier for PeerVerifier {
         _: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-}
-
-/// Requires only that the server has the key of the certificate that it shows (`--insecure`).
-#[derive(Debug)]
-pub struct Anyone {
-    /// The verification of signatures.
-    pub algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+        if let Some(roots) = &self.roots {
+            let certificate = ParsedCertificate::try_from(end_entity)?;
+            let algorithms = self.algorithms.all;
+            verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 

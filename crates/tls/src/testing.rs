@@ -24,7 +24,7 @@ fn settings() -> (Arc<ServerConfig>, ClientConfig) {
     let server = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
     let server = server.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
     let algorithms = provider.signature_verification_algorithms;
-    let verifier = PeerVerifier { roots: Arc::new(roots), algorithms };
+    let verifier = PeerVerifier { roots: Some(Arc::new(roots)), algorithms };
     let client = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let client = client.expect("versions").dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     (Arc::new(server.expect("a pair")), client.with_no_client_auth())

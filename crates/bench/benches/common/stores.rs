@@ -1,14 +1,13 @@
 //! Engines to measure: a plain one, one with a change log, and one at its memory limit.
 
 use crate::common::allocated;
+use crate::discarded_log::DiscardedLog;
 use crate::pipelined_client::Client;
 use engine::host::memory::Memory;
 use engine::keyspace::record::LogUser;
 use engine::{Engine, Host, NullHost, Options};
 use persistence::aof::journal::{Journal, JournalTarget};
-use persistence::aof::storage::LogFile;
 use resp::encode_command;
-use std::io;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::thread::{self, ThreadLocal};
 
@@ -37,7 +36,7 @@ impl Store {
         let engine = Engine::new(&options, host);
         let log = (setting == Setting::Logged).then(|| {
             let log = Journal::new(Arc::clone(engine.change_log()));
-            log.begin(JournalTarget { file: Arc::new(Nowhere), name: Vec::new(), len: 0 });
+            log.begin(JournalTarget { file: Arc::new(DiscardedLog), name: Vec::new(), len: 0 });
             engine.set_logging(LogUser::File, true);
             log
         });
@@ -65,22 +64,6 @@ impl Store {
     /// Measures the memory, as one worker does 20 times a second.
     pub fn tick(&self) {
         self.engine.measure_memory();
-    }
-}
-
-struct Nowhere;
-
-impl LogFile for Nowhere {
-    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        Ok(bytes.len())
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn truncate(&self, _: u64) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -7,12 +7,13 @@ use resp::Value;
 use resp::json::{decimal, integer, object, text};
 
 use super::key_sizing::{self, TYPES};
-use super::keyspace_walk::{WalkProgress, introduction, quoted, walk};
+use super::keyspace_walk::{WalkProgress, introduction, walk};
 use crate::options::Mode;
 use crate::protocol_client::ClientFailure;
 use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
+use resp::words::quoted;
 
 /// Totals of one type.
 #[derive(Debug)]

@@ -3,11 +3,12 @@
 use resp::Value;
 use resp::json::{integer, object};
 
-use super::keyspace_walk::{introduction, quoted, refused, walk};
+use super::keyspace_walk::{introduction, refused, walk};
 use crate::protocol_client::ClientFailure;
 use crate::reply_format;
 use crate::resp_session::RespSession;
 use crate::transport::print;
+use resp::words::quoted;
 
 /// Default number of keys that are listed.
 const LISTED: usize = 16;

@@ -4,9 +4,10 @@
 
 use resp::Value;
 
-use super::keyspace_walk::{quoted, refused};
+use super::keyspace_walk::refused;
 use crate::protocol_client::ClientFailure;
 use crate::resp_session::RespSession;
+use resp::words::quoted;
 
 /// Types, each with the command that returns a key's length, and the unit of that length.
 pub const TYPES: [(&str, &str, &str); 6] = [

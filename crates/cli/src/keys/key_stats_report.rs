@@ -4,8 +4,9 @@ use resp::Value;
 use resp::json::{self, decimal, integer, object};
 
 use super::key_stats::{KeyStats, NAME_LENGTHS, TypeStats};
-use super::keyspace_walk::{WalkEnd, quoted};
+use super::keyspace_walk::WalkEnd;
 use crate::human_bytes::human_u64;
+use resp::words::quoted;
 
 pub const INTRODUCTION: &str = "
 # Scanning the entire keyspace to find the biggest keys and distribution information.

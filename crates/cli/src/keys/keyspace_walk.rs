@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use resp::Value;
-use resp::words::quote;
 
 use super::progress_bar::ProgressBar;
 use super::scan_keys::Scan;
@@ -94,10 +93,4 @@ pub fn walk(
 
 pub fn refused(what: &str, text: &[u8]) -> ClientFailure {
     ClientFailure::ErrorReply(format!("{what}: {}", String::from_utf8_lossy(text)))
-}
-
-pub fn quoted(key: &[u8]) -> String {
-    let mut text = Vec::new();
-    quote(&mut text, key);
-    String::from_utf8_lossy(&text).into_owned()
 }

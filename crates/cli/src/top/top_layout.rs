@@ -18,7 +18,7 @@ use super::server_sample::{HotKey, HotKeys};
 use super::top_reading::{ClientReading, CommandReading, HISTORY, TopModel, TopReading};
 use super::top_view::{Panel, TopView};
 use crate::human_bytes::human_u64;
-use crate::keys::keyspace_walk::quoted;
+use resp::words::quoted;
 
 /// Look of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

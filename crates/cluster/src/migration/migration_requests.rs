@@ -5,6 +5,7 @@ use super::slot_ranges::SlotRanges;
 use crate::SLOTS;
 use crate::node_id::{NAME_LEN, NodeId};
 use crate::node_table::NodeTable;
+use resp::number::parse_i64;
 use std::fmt;
 
 /// Reason for which an order is refused. Shown as the error's text without `-ERR `.
@@ -27,16 +28,8 @@ pub(super) fn syntax<T>() -> Result<T, RequestError> {
     refused("syntax error")
 }
 
-/// Reads an integer as a command's argument.
-fn integer(text: &[u8]) -> Option<i64> {
-    let text = std::str::from_utf8(text).ok()?;
-    let number: i64 = text.parse().ok()?;
-    // The text has no redundant sign or leading zeros.
-    (number.to_string() == text).then_some(number)
-}
-
 fn slot(text: &[u8]) -> Result<u16, RequestError> {
-    let slot = integer(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| usize::from(*slot) < SLOTS);
+    let slot = parse_i64(text).and_then(|slot| u16::try_from(slot).ok()).filter(|slot| usize::from(*slot) < SLOTS);
     slot.ok_or_else(|| RequestError("Invalid or out of range slot".to_owned()))
 }
 
@@ -47,7 +40,7 @@ pub(super) fn slot_ranges(
     nodes: Option<&NodeTable>,
 ) -> Result<(SlotRanges, usize, Option<NodeId>), RequestError> {
     let (mut ranges, mut owner, mut at) = (SlotRanges::default(), None, 0);
-    while let Some(first) = args.get(at).filter(|first| integer(first).is_some()) {
+    while let Some(first) = args.get(at).filter(|first| parse_i64(first).is_some()) {
         let start = slot(first)?;
         let Some(last) = args.get(at + 1) else { return refused("No end slot for final slot range") };
         let end = slot(last)?;

@@ -9,6 +9,7 @@ use super::sync_word::SyncWord;
 use crate::Millis;
 use crate::bus::Level;
 use crate::node_id::{NAME_LEN, NodeId};
+use resp::encode_command;
 
 /// Longest pause, in multiples of `cluster-manual-failover-timeout`.
 pub(super) const PAUSE_TIMES: Millis = 2;
@@ -118,8 +119,9 @@ impl Migrations {
 
     fn ask(&mut self, name: &JobName, view: MigrationView<'_>) {
         let Some(job) = self.job(name) else { return };
-        let words = establish_words(name, &job.source.0, &job.slots);
-        self.act(MigrationEffect::Send { job: *name, bytes: command(&words) });
+        let mut bytes = Vec::new();
+        encode_command(&mut bytes, &establish_words(name, &job.source.0, &job.slots));
+        self.act(MigrationEffect::Send { job: *name, bytes });
         self.set_state(name, JobState::ReadingEstablish, view.now);
     }
 
@@ -323,15 +325,4 @@ impl Migrations {
             self.act(MigrationEffect::Resume);
         }
     }
-}
-
-/// Returns a command's bytes.
-pub(super) fn command(words: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
-        bytes.extend_from_slice(word);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes
 }

@@ -54,8 +54,9 @@ impl SyncWord {
 
     /// Returns the whole command.
     pub fn command(self) -> Vec<u8> {
-        let word = self.as_str();
-        format!("*3\r\n$7\r\nCLUSTER\r\n$9\r\nSYNCSLOTS\r\n${}\r\n{word}\r\n", word.len()).into_bytes()
+        let mut bytes = Vec::new();
+        resp::encode_command(&mut bytes, &["CLUSTER", "SYNCSLOTS", self.as_str()]);
+        bytes
     }
 }
 

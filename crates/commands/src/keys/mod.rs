@@ -12,6 +12,7 @@ pub(crate) mod key_walk;
 pub mod keyspace;
 pub mod migrate;
 pub mod object;
+pub(crate) mod pop_several;
 pub mod scan;
 pub mod scan_options;
 pub mod sort;

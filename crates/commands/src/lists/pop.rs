@@ -7,6 +7,7 @@ use crate::blocking::Wait;
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, FAST, Group, WRITE, key};
 use crate::core::context::{Context, Flow};
+use crate::keys::pop_several::PopSeveral;
 use crate::lists::list::{commit_removal, end_at, pop_event, reply_item};
 use crate::lists::lrange::reply_range;
 use engine::data::event_class::EventClass;
@@ -14,7 +15,6 @@ use engine::data::value_type::LIST;
 use engine::keyspace::edit::Edit;
 use engine::{Error, Word};
 use resp::Reply;
-use std::ops::Range;
 use structures::list::List;
 use structures::quicklist::{End, Rules};
 
@@ -182,55 +182,23 @@ fn take(
     Ok(count)
 }
 
-/// The arguments of LMPOP and BLMPOP.
-struct Several {
-    keys: Range<usize>,
-    end: End,
-    count: usize,
-}
-
-impl Several {
-    /// Parses the arguments. `at`: argument of the number of keys.
-    fn parse(args: &Args<'_>, at: usize) -> Result<Several, Error> {
-        let positive = |index: usize, error| {
-            let number = resp::number::parse_i64(&args[index]).and_then(|number| usize::try_from(number).ok());
-            number.filter(|number| *number > 0).ok_or(error)
-        };
-        let numkeys = positive(at, Error::NoKeysNumbered)?;
-        let after_keys = (at + 1).checked_add(numkeys).filter(|index| *index < args.len()).ok_or(Error::Syntax)?;
-        let end = end_at(args, after_keys)?;
-        let count = match args.len() - after_keys - 1 {
-            0 => 1,
-            rest if rest >= 2 && args.is(after_keys + 1, "count") => {
-                let count = positive(after_keys + 2, Error::CountNotAboveZero)?;
-                if rest > 2 {
-                    return Err(Error::Syntax);
-                }
-                count
-            }
-            _ => return Err(Error::Syntax),
-        };
-        Ok(Several { keys: at + 1..after_keys, end, count })
-    }
-
-    /// Takes from the first list that exists; false if there is none.
-    fn take(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
-        let rules = cx.engine.encoding_limits().list();
-        for index in self.keys.clone() {
-            let key = cx.key(args, index);
-            let mut edit = cx.keys.edit(key);
-            if edit.collection::<List>()?.is_none() {
-                continue;
-            }
-            cx.reply.array(2);
-            cx.reply.bulk(key.name);
-            let removed = take(&mut edit, self.end, self.count, cx.reply, &mut cx.flow, &rules)?;
-            edit.log_as(|| vec![vec![pop_word(self.end), key.name.to_vec(), removed.to_string().into_bytes()]]);
-            commit_removal(edit, removed, pop_event(self.end));
-            return Ok(true);
+/// Takes from the first list that exists; false if there is none.
+fn take_several(several: &PopSeveral<End>, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
+    let rules = cx.engine.encoding_limits().list();
+    for index in several.keys.clone() {
+        let key = cx.key(args, index);
+        let mut edit = cx.keys.edit(key);
+        if edit.collection::<List>()?.is_none() {
+            continue;
         }
-        Ok(false)
+        cx.reply.array(2);
+        cx.reply.bulk(key.name);
+        let removed = take(&mut edit, several.end, several.count, cx.reply, &mut cx.flow, &rules)?;
+        edit.log_as(|| vec![vec![pop_word(several.end), key.name.to_vec(), removed.to_string().into_bytes()]]);
+        commit_removal(edit, removed, pop_event(several.end));
+        return Ok(true);
     }
+    Ok(false)
 }
 
 pub(crate) fn pop_word(end: End) -> Vec<u8> {
@@ -238,17 +206,17 @@ pub(crate) fn pop_word(end: End) -> Vec<u8> {
 }
 
 fn lmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let several = Several::parse(args, 1)?;
-    if !several.take(cx, args)? {
+    let several = PopSeveral::parse(args, 1, end_at)?;
+    if !take_several(&several, cx, args)? {
         cx.reply.null_array();
     }
     Ok(())
 }
 
 fn blmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let several = Several::parse(args, 2)?;
+    let several = PopSeveral::parse(args, 2, end_at)?;
     let deadline = cx.deadline(&args[1])?;
-    if !several.take(cx, args)? {
+    if !take_several(&several, cx, args)? {
         cx.wait(args, several.keys, Wait { kind: Some(&LIST), ..Wait::until(deadline) });
     }
     Ok(())

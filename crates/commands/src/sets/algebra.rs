@@ -15,6 +15,7 @@ use engine::data::event_class::EventClass;
 use engine::data::value::{Collection, Object, Value};
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::{Key, Keys};
+use resp::reply::{Mark, Reply};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::{ControlFlow, Range};
@@ -152,6 +153,31 @@ pub fn yielding<'c>(cx: &mut Context<'c>, names: &Names<'_>) -> Result<Yielding<
     cx.yielding(members)
 }
 
+/// A set in the reply, whose length is known at its end.
+struct ReplyMembers<'r> {
+    reply: &'r mut Reply,
+    mark: Mark,
+    count: usize,
+}
+
+impl<'r> ReplyMembers<'r> {
+    fn begin(reply: &'r mut Reply) -> ReplyMembers<'r> {
+        let mark = reply.begin_set();
+        ReplyMembers { reply, mark, count: 0 }
+    }
+
+    /// Writes a member. Returns that the walk over members goes on.
+    fn put(&mut self, member: Item<'_>) -> ControlFlow<()> {
+        reply_member(self.reply, member);
+        self.count += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn end(self) {
+        self.reply.end_set(self.mark, self.count);
+    }
+}
+
 fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let names = look_up(cx, args, 1..args.len())?;
     if let Some(key) = only_one(&names).filter(|_| names.iter().all(Option::is_some)) {
@@ -168,13 +194,9 @@ fn sinter(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
-    let (mark, mut count) = (cx.reply.begin_set(), 0);
-    intersect(sets, &Yielding::never(), |_, member| {
-        reply_member(cx.reply, member);
-        count += 1;
-        ControlFlow::Continue(())
-    });
-    cx.reply.end_set(mark, count);
+    let mut members = ReplyMembers::begin(cx.reply);
+    intersect(sets, &Yielding::never(), |_, member| members.put(member));
+    members.end();
     Ok(())
 }
 
@@ -213,13 +235,9 @@ fn sunion(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
-    let (mark, mut count) = (cx.reply.begin_set(), 0);
-    unite(sets, |member| {
-        reply_member(cx.reply, member);
-        count += 1;
-        ControlFlow::Continue(())
-    });
-    cx.reply.end_set(mark, count);
+    let mut members = ReplyMembers::begin(cx.reply);
+    unite(sets, |member| members.put(member));
+    members.end();
     Ok(())
 }
 
@@ -267,15 +285,11 @@ fn sdiff(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         return Ok(());
     }
     let sets = borrow(&cx.keys, &names);
-    let (mark, mut count) = (cx.reply.begin_set(), 0);
+    let mut members = ReplyMembers::begin(cx.reply);
     if let Some(difference) = Difference::of(&sets) {
-        difference.visit(&Yielding::never(), |member| {
-            reply_member(cx.reply, member);
-            count += 1;
-            ControlFlow::Continue(())
-        });
+        difference.visit(&Yielding::never(), |member| members.put(member));
     }
-    cx.reply.end_set(mark, count);
+    members.end();
     Ok(())
 }
 

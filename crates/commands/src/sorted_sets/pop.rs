@@ -14,6 +14,7 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{BLOCKING, Command, FAST, Group, KeySpec, WRITE, key};
 use crate::core::context::Context;
+use crate::keys::pop_several::PopSeveral;
 use crate::sorted_sets::range::Pairs;
 use crate::sorted_sets::sorted_set::{commit_removal, reply_pair};
 use engine::Error;
@@ -229,66 +230,42 @@ fn pop_or_wait(cx: &mut Context<'_>, args: &mut Args<'_>, end: End) -> Result<()
 }
 
 fn zmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let request = Several::parse(args, 1)?;
-    if !request.pop(cx, args)? {
+    let request = PopSeveral::parse(args, 1, end_at)?;
+    if !pop_several(&request, cx, args)? {
         cx.reply.null_array();
     }
     Ok(())
 }
 
 fn bzmpop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let request = Several::parse(args, 2)?;
+    let request = PopSeveral::parse(args, 2, end_at)?;
     let deadline = cx.deadline(&args[1])?;
-    if !request.pop(cx, args)? {
+    if !pop_several(&request, cx, args)? {
         cx.wait(args, request.keys, Wait { kind: Some(&SORTED_SET), ..Wait::until(deadline) });
     }
     Ok(())
 }
 
-/// The parsed arguments of ZMPOP.
-struct Several {
-    keys: Range<usize>,
-    end: End,
-    count: usize,
+/// Reads the end at an argument.
+fn end_at(args: &Args<'_>, index: usize) -> Result<End, Error> {
+    match () {
+        () if args.is(index, "min") => Ok(End::Min),
+        () if args.is(index, "max") => Ok(End::Max),
+        () => Err(Error::Syntax),
+    }
 }
 
-impl Several {
-    /// Reads the arguments from the number of keys on.
-    fn parse(args: &Args<'_>, index: usize) -> Result<Several, Error> {
-        let number = parse_count(&args[index]).filter(|n| *n > 0);
-        let number = number.ok_or(Error::NoKeysNumbered)?;
-        let first = index + 1;
-        let after = first.checked_add(number).filter(|after| *after < args.len()).ok_or(Error::Syntax)?;
-        let end = match () {
-            () if args.is(after, "min") => End::Min,
-            () if args.is(after, "max") => End::Max,
-            () => return Err(Error::Syntax),
-        };
-        let (mut count, mut index) = (None, after + 1);
-        while index < args.len() {
-            if count.is_some() || index + 1 == args.len() || !args.is(index, "count") {
-                return Err(Error::Syntax);
-            }
-            let given = parse_count(&args[index + 1]).filter(|n| *n > 0);
-            count = Some(given.ok_or(Error::CountNotAboveZero)?);
-            index += 2;
-        }
-        let count = count.unwrap_or(1);
-        Ok(Several { keys: first..after, end, count })
+/// Replies members of the first key that has some; false when there is none.
+fn pop_several(request: &PopSeveral<End>, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
+    for index in request.keys.clone() {
+        let Some(popped) = pop(cx, cx.key(args, index), request.end, request.count, true)? else { continue };
+        cx.reply.array(2);
+        cx.reply.bulk(&args[index]);
+        cx.reply.array(popped.len());
+        popped.reply(cx, request.end, true);
+        return Ok(true);
     }
-
-    /// Replies members of the first key that has some; false when there is none.
-    fn pop(&self, cx: &mut Context<'_>, args: &Args<'_>) -> Result<bool, Error> {
-        for index in self.keys.clone() {
-            let Some(popped) = pop(cx, cx.key(args, index), self.end, self.count, true)? else { continue };
-            cx.reply.array(2);
-            cx.reply.bulk(&args[index]);
-            cx.reply.array(popped.len());
-            popped.reply(cx, self.end, true);
-            return Ok(true);
-        }
-        Ok(false)
-    }
+    Ok(false)
 }
 
 fn parse_count(text: &[u8]) -> Option<usize> {

@@ -1,5 +1,7 @@
 //! The server's log.
 
+pub use cluster::log_level::Level;
+
 /// The server's log.
 pub trait Log: Send + Sync {
     /// Writes a line into the server's log (DEBUG LOG).

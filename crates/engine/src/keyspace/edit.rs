@@ -130,7 +130,7 @@ impl<'k> Edit<'k> {
     /// Whether an expiry has passed, so that a key that would get it is removed instead. While another server's data is
     /// being imported, that server decides.
     pub fn is_past(&self, expiry: UnixMs) -> bool {
-        expiry <= self.origin.expiry_now() && !self.keyspace.is_importing()
+        self.keyspace.is_past(expiry, self.origin.expiry_now())
     }
 
     /// Makes the key a string. An expiry in the past is stored all the same: the command decides beforehand whether the

@@ -111,7 +111,7 @@ impl<'e> Keys<'e> {
 
     /// As [`Edit::is_past`](super::edit::Edit::is_past), of an expiry that a command is to write.
     pub fn is_over(&self, expiry: UnixMs) -> bool {
-        expiry <= self.now && !self.keyspace.is_importing()
+        self.keyspace.is_past(expiry, self.now)
     }
 
     /// Returns the caller, and the time.

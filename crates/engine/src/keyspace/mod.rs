@@ -242,6 +242,13 @@ impl Keyspace {
         self.importing.load(Relaxed)
     }
 
+    /// Whether a command that gives a key this expiry removes the key instead. While another server's data is being
+    /// imported, that server decides.
+    #[inline]
+    pub(crate) fn is_past(&self, expiry: UnixMs, now: UnixMs) -> bool {
+        expiry <= now && !self.is_importing()
+    }
+
     /// Whether another server is followed, which decides over removals.
     #[inline]
     pub fn is_following(&self) -> bool {

@@ -3,29 +3,29 @@
 
 mod debug;
 mod instance_reply;
+mod option_checks;
 mod own_settings;
 mod primary_settings;
 mod questions;
 
+use crate::failovers::{SimulatedFailures, select_replica, start_failover};
 use crate::model::effect::{Level, Millis};
 use crate::model::instance::{Acknowledging, Flags, InstanceId, Kind, OwnFailover};
+use crate::odown::ask_other_sentinels;
 use crate::sentinel::Sentinel;
+use crate::voter::Voter;
+use crate::watch::Watch;
+use instance_reply::{reply_instance, reply_instances};
+use option_checks::{Outcome, Refusal, check_words};
 use resp::number::parse_i64;
 use resp::reply::Reply;
 
-/// The reason of a refused command; the text is the reply.
-pub(crate) type Refusal = String;
-pub(crate) type Outcome = Result<(), Refusal>;
-
 const NO_PRIMARY: &str = "ERR No such master with that name";
 const NOT_SAVED: &str = "ERR Failed to save config file. Check server logs.";
-/// The reply to a number that is none.
-pub(crate) const NOT_INTEGER: &str = "ERR value is not an integer or out of range";
-
 impl Sentinel {
     /// Runs SENTINEL: `args` begin with the subcommand.
     pub fn command(&mut self, args: &[&[u8]], reply: &mut Reply, now: Millis) {
-        self.now = now;
+        self.watch.set_now(now);
         if let Err(refusal) = self.run(args, reply) {
             reply.error(refusal);
         }
@@ -33,12 +33,12 @@ impl Sentinel {
 
     /// Runs PUBLISH, which carries hello messages and nothing else.
     pub fn publish(&mut self, channel: &[u8], message: &[u8], reply: &mut Reply, now: Millis) {
-        self.now = now;
+        self.watch.set_now(now);
         if channel != crate::model::instance_transport::HELLO_CHANNEL.as_bytes() {
             reply.error("ERR Only HELLO messages are accepted by Sentinel instances.");
             return;
         }
-        self.hello(&String::from_utf8_lossy(message));
+        self.voter.hello(&mut self.watch, &String::from_utf8_lossy(message));
         reply.int(1);
     }
 
@@ -46,20 +46,20 @@ impl Sentinel {
         let name = args.first().map_or(Vec::new(), |name| name.to_ascii_lowercase());
         let rest = args.get(1..).unwrap_or_default();
         match (name.as_slice(), rest) {
-            (b"primaries" | b"masters", []) => self.reply_instances(&self.instances.primaries, reply),
+            (b"primaries" | b"masters", []) => reply_instances(&self.watch, self.watch.instances().primaries(), reply),
             (b"primary" | b"master", [name]) => {
                 let id = self.primary(name)?;
-                self.reply_instance(id, reply);
+                reply_instance(&self.watch, id, reply);
             }
             (b"replicas" | b"slaves", [name]) => {
                 let id = self.primary(name)?;
-                self.reply_instances(&self.instances.group(id).replicas, reply);
+                reply_instances(&self.watch, &self.watch.group(id).replicas, reply);
             }
             (b"sentinels", [name]) => {
                 let id = self.primary(name)?;
-                self.reply_instances(&self.instances.group(id).sentinels, reply);
+                reply_instances(&self.watch, &self.watch.group(id).sentinels, reply);
             }
-            (b"myid", []) => reply.bulk(self.my_id.as_bytes()),
+            (b"myid", []) => reply.bulk(self.my_id().as_bytes()),
             (b"is-primary-down-by-addr" | b"is-master-down-by-addr", &[host, port, epoch, candidate]) => {
                 return self.is_primary_down([host, port, epoch, candidate], reply);
             }
@@ -73,16 +73,16 @@ impl Sentinel {
             (b"monitor", &[name, host, port, quorum]) => return self.monitor_new([name, host, port, quorum], reply),
             (b"remove", [name]) => {
                 let id = self.primary(name)?;
-                self.event_of(Level::Warning, "-monitor", id, "");
-                self.remove(id);
-                return self.save_and_reply(reply);
+                self.watch.event_of(Level::Warning, "-monitor", id, "");
+                self.watch.remove(id);
+                return save_and_reply(&self.voter, &mut self.watch, reply);
             }
-            (b"flushconfig", []) => return self.save_and_reply(reply),
+            (b"flushconfig", []) => return save_and_reply(&self.voter, &mut self.watch, reply),
             (b"set", [name, options @ ..]) => return self.set(name, options, reply),
             (b"config", [what, words @ ..]) => return self.config(what, words, reply),
             (b"simulate-failure", words) => return self.simulate_failure(words, reply),
-            (b"debug", []) => self.debug_show(reply),
-            (b"debug", words) => return self.debug_set(words, reply),
+            (b"debug", []) => debug::show(self.watch.periods_mut(), reply),
+            (b"debug", words) => return debug::set(self.watch.periods_mut(), words, reply),
             (name, _) => {
                 let name = String::from_utf8_lossy(name).into_owned();
                 return Err(format!("ERR unknown subcommand or wrong number of arguments for '{name}'"));
@@ -92,23 +92,47 @@ impl Sentinel {
     }
 
     pub(crate) fn primary(&self, name: &[u8]) -> Result<InstanceId, Refusal> {
-        self.instances.primary_named(name).ok_or_else(|| NO_PRIMARY.to_string())
+        self.watch.instances().primary_named(name).ok_or_else(|| NO_PRIMARY.to_string())
     }
 
-    pub(crate) fn save_and_reply(&mut self, reply: &mut Reply) -> Outcome {
-        if !self.save() {
-            return Err(NOT_SAVED.to_string());
+    fn set(&mut self, name: &[u8], options: &[&[u8]], reply: &mut Reply) -> Outcome {
+        let id = self.primary(name)?;
+        let (has_changed, outcome) = primary_settings::set(&mut self.watch, id, options);
+        if has_changed && outcome.is_ok() {
+            return save_and_reply(&self.voter, &mut self.watch, reply);
         }
-        reply.ok();
-        Ok(())
+        if has_changed {
+            self.voter.save(&mut self.watch);
+        }
+        outcome
+    }
+
+    fn config(&mut self, what: &[u8], words: &[&[u8]], reply: &mut Reply) -> Outcome {
+        match what.to_ascii_lowercase().as_slice() {
+            b"set" if words.len() > 1 => {
+                let must_reconnect = own_settings::set(&mut self.watch, words)?;
+                let saved = save_and_reply(&self.voter, &mut self.watch, reply);
+                if must_reconnect {
+                    self.watch.drop_sentinel_connections();
+                }
+                saved
+            }
+            b"get" if !words.is_empty() => {
+                own_settings::get(&self.watch, words, reply);
+                Ok(())
+            }
+            _ => Err("ERR Only SENTINEL CONFIG GET <param> [<param> <param> ...] / SET <param> <value> [<param> \
+                      <value> ...] are supported."
+                .to_string()),
+        }
     }
 
     fn reset_matching(&mut self, pattern: &[u8], reply: &mut Reply) {
-        let matching = |&id: &InstanceId| engine::glob::matches(pattern, self.instances[id].name.as_bytes());
-        let found: Vec<InstanceId> = self.instances.primaries.iter().copied().filter(matching).collect();
+        let matching = |&id: &InstanceId| engine::glob::matches(pattern, self.watch[id].name.as_bytes());
+        let found: Vec<InstanceId> = self.watch.instances().primaries().iter().copied().filter(matching).collect();
         for &id in &found {
-            self.reset(id, true);
-            self.event_of(Level::Warning, "+reset-master", id, "");
+            self.watch.reset(id, true);
+            self.watch.event_of(Level::Warning, "+reset-master", id, "");
         }
         reply.int(found.len() as i64);
     }
@@ -119,20 +143,20 @@ impl Sentinel {
             if !option.eq_ignore_ascii_case(b"coordinated") {
                 return Err("ERR Unknown failover option specified".to_string());
             }
-            if self.instances[id].reported.own_failover == OwnFailover::Unsupported {
+            if self.watch[id].reported.own_failover == OwnFailover::Unsupported {
                 return Err("NOGOODPRIMARY Primary does not support FAILOVER command".to_string());
             }
         }
-        if self.instances[id].flags.has(Flags::FAILOVER_IN_PROGRESS) {
+        if self.watch[id].flags.has(Flags::FAILOVER_IN_PROGRESS) {
             return Err("INPROG Failover already in progress".to_string());
         }
-        if self.select_replica(id).is_none() {
+        if select_replica(&self.watch, id).is_none() {
             return Err("NOGOODSLAVE No suitable replica to promote".to_string());
         }
-        let text = format!("Executing user requested FAILOVER of '{}'", self.instances[id].name);
-        self.log(Level::Notice, text);
-        let now = self.now;
-        let instance = &mut self.instances[id];
+        let text = format!("Executing user requested FAILOVER of '{}'", self.watch[id].name);
+        self.watch.log(Level::Notice, text);
+        let now = self.watch.now();
+        let instance = &mut self.watch[id];
         let reported = &instance.reported;
         // A primary that acknowledges writes hands over the writes that it has acknowledged, and no other one
         // acknowledges before.
@@ -141,12 +165,12 @@ impl Sentinel {
             && !instance.flags.has(Flags::S_DOWN);
         instance.s_down_since = now;
         instance.flags.insert(Flags::S_DOWN);
-        self.start_failover(id);
+        start_failover(&mut self.voter, &mut self.watch, id);
         if option.is_some() {
-            self.instances[id].flags.insert(Flags::COORDINATED_FAILOVER);
-            self.ask_other_sentinels(id, true);
+            self.watch[id].flags.insert(Flags::COORDINATED_FAILOVER);
+            ask_other_sentinels(&self.voter, &mut self.watch, id, true);
         } else {
-            let flags = &mut self.instances[id].flags;
+            let flags = &mut self.watch[id].flags;
             flags.insert(Flags::FORCE_FAILOVER);
             if hands_over {
                 flags.insert(Flags::COORDINATED_FAILOVER);
@@ -165,26 +189,27 @@ impl Sentinel {
             return Err("ERR Quorum must be 1 or greater.".to_string());
         }
         let (name, host) = (String::from_utf8_lossy(name), String::from_utf8_lossy(host));
-        if self.resolve(&host).is_none() {
+        if self.watch.resolve(&host).is_none() {
             return Err("ERR Invalid IP address or hostname specified".to_string());
         }
-        let created = self.create(Kind::Primary, &name, &host, port, quorum, None);
+        let created = self.watch.create(Kind::Primary, &name, &host, port, quorum, None);
         let id = created.map_err(|error| format!("ERR {}", error.text()))?;
-        let saved = self.save_and_reply(reply);
-        self.event_of(Level::Warning, "+monitor", id, &format!(" quorum {quorum}"));
+        let saved = save_and_reply(&self.voter, &mut self.watch, reply);
+        self.watch.event_of(Level::Warning, "+monitor", id, &format!(" quorum {quorum}"));
         saved
     }
 
     fn simulate_failure(&mut self, words: &[&[u8]], reply: &mut Reply) -> Outcome {
-        self.simulated = crate::sentinel::SimulatedFailures::default();
+        let mut simulated = SimulatedFailures::default();
+        self.failovers.simulate(simulated);
         for word in words {
             let when = match word.to_ascii_lowercase().as_slice() {
                 b"crash-after-election" => {
-                    self.simulated.after_election = true;
+                    simulated.after_election = true;
                     "being successfully elected as failover leader"
                 }
                 b"crash-after-promotion" => {
-                    self.simulated.after_promotion = true;
+                    simulated.after_promotion = true;
                     "promoting the selected replica to master"
                 }
                 b"help" => {
@@ -195,28 +220,19 @@ impl Sentinel {
                 }
                 _ => return Err("ERR Unknown failure simulation specified".to_string()),
             };
-            self.log(Level::Warning, format!("Failure simulation: this Sentinel will crash after {when}"));
+            self.failovers.simulate(simulated);
+            self.watch.log(Level::Warning, format!("Failure simulation: this Sentinel will crash after {when}"));
         }
         reply.ok();
         Ok(())
     }
 }
 
-/// Checks words for the configuration file: control characters would end a line there, and bytes that are no text would
-/// be read back as others.
-pub(crate) fn check_words(words: &[&[u8]], first: usize, command: &str) -> Outcome {
-    for (at, word) in words.iter().enumerate() {
-        if word.iter().any(|&byte| byte <= 0x1f || byte == 0x7f) {
-            let at = at + first;
-            return Err(format!(
-                "ERR Invalid argument at index {at} for {command}: control characters are not allowed"
-            ));
-        }
+/// Saves the configuration, and replies whether it is on the disk.
+fn save_and_reply(voter: &Voter, watch: &mut Watch, reply: &mut Reply) -> Outcome {
+    if !voter.save(watch) {
+        return Err(NOT_SAVED.to_string());
     }
+    reply.ok();
     Ok(())
-}
-
-/// Returns the number of an option, which must be above 0.
-pub(crate) fn positive(text: &[u8]) -> Option<i64> {
-    parse_i64(text).filter(|&number| number > 0)
 }

@@ -1,114 +1,105 @@
 //! SENTINEL SET: settings of one primary.
 
-use super::{Outcome, Refusal, check_words, positive};
+use super::option_checks::{Outcome, Refusal, check_words, positive};
 use crate::model::effect::Level;
 use crate::model::instance::InstanceId;
-use crate::sentinel::Sentinel;
+use crate::watch::Watch;
 use resp::number::parse_i64;
-use resp::reply::Reply;
 
 const DENIED: &str = "ERR Reconfiguration of scripts path is denied for security reasons. Check the \
                       deny-scripts-reconfig configuration directive in your Sentinel configuration";
 
-impl Sentinel {
-    /// Sets options; those before a mistake stay changed.
-    pub(super) fn set(&mut self, name: &[u8], options: &[&[u8]], reply: &mut Reply) -> Outcome {
-        let id = self.primary(name)?;
-        check_words(options, 3, "SENTINEL SET")?;
-        let mut rest = options;
-        let mut changed = false;
-        while let Some((option, values)) = rest.split_first() {
-            match self.set_one(id, option, values) {
-                Ok(taken) => {
-                    changed = true;
-                    self.tell_set(id, option, &values[..taken]);
-                    rest = &values[taken..];
-                }
-                Err(refusal) => {
-                    if changed {
-                        self.save();
-                    }
-                    return Err(refusal);
-                }
-            }
-        }
-        if changed { self.save_and_reply(reply) } else { Ok(()) }
+/// Sets options; those before a mistake stay changed. Returns whether any has changed, and the mistake.
+pub(super) fn set(watch: &mut Watch, id: InstanceId, options: &[&[u8]]) -> (bool, Outcome) {
+    if let Err(refusal) = check_words(options, 3, "SENTINEL SET") {
+        return (false, Err(refusal));
     }
+    let mut rest = options;
+    while let Some((option, values)) = rest.split_first() {
+        match set_one(watch, id, option, values) {
+            Ok(taken) => {
+                announce(watch, id, option, &values[..taken]);
+                rest = &values[taken..];
+            }
+            Err(refusal) => return (rest.len() < options.len(), Err(refusal)),
+        }
+    }
+    (!options.is_empty(), Ok(()))
+}
 
-    fn tell_set(&mut self, id: InstanceId, option: &[u8], values: &[&[u8]]) {
-        let mut more = format!(" {}", String::from_utf8_lossy(option));
-        let secret = option.eq_ignore_ascii_case(b"auth-pass");
-        for value in values {
-            more.push(' ');
-            more.push_str(&if secret { "******".into() } else { String::from_utf8_lossy(value) });
-        }
-        self.event_of(Level::Warning, "+set", id, &more);
+fn announce(watch: &mut Watch, id: InstanceId, option: &[u8], values: &[&[u8]]) {
+    let mut more = format!(" {}", String::from_utf8_lossy(option));
+    let secret = option.eq_ignore_ascii_case(b"auth-pass");
+    for value in values {
+        more.push(' ');
+        more.push_str(&if secret { "******".into() } else { String::from_utf8_lossy(value) });
     }
+    watch.event_of(Level::Warning, "+set", id, &more);
+}
 
-    /// Sets one option; returns the number of words of its value.
-    fn set_one(&mut self, id: InstanceId, option: &[u8], values: &[&[u8]]) -> Result<usize, Refusal> {
-        let shown = String::from_utf8_lossy(option);
-        let unknown = || format!("ERR Unknown option or number of arguments for SENTINEL SET '{shown}'");
-        let wrong = |value: &[u8]| {
-            let value = String::from_utf8_lossy(value);
-            format!("ERR Invalid argument '{value}' for SENTINEL SET '{shown}'")
-        };
-        let option = option.to_ascii_lowercase();
-        let value = *values.first().ok_or_else(unknown)?;
-        let number = || positive(value).ok_or_else(|| wrong(value));
-        let given = (!value.is_empty()).then(|| value.to_vec());
-        match option.as_slice() {
-            b"down-after-milliseconds" => {
-                let after = number()?;
-                self.set_down_after(id, after);
-            }
-            b"failover-timeout" => self.instances.group_mut(id).failover_timeout = number()?,
-            b"parallel-syncs" => self.instances.group_mut(id).parallel_syncs = number()?,
-            b"quorum" => self.instances.group_mut(id).quorum = number()?,
-            b"notification-script" => {
-                self.check_script(value, "ERR Notification script seems non existing or non executable")?;
-                self.instances.group_mut(id).notification_script = given;
-            }
-            b"client-reconfig-script" => {
-                self.check_script(value, "ERR Client reconfiguration script seems non existing or non executable")?;
-                self.instances.group_mut(id).client_reconfig_script = given;
-            }
-            b"auth-pass" => {
-                self.instances.group_mut(id).auth_pass = given;
-                self.drop_server_connections(id);
-            }
-            b"auth-user" => {
-                self.instances.group_mut(id).auth_user = given;
-                self.drop_server_connections(id);
-            }
-            b"rename-command" => {
-                let new = *values.get(1).ok_or_else(unknown)?;
-                if value.is_empty() || new.is_empty() {
-                    return Err(wrong(if new.is_empty() { new } else { value }));
-                }
-                let renamed = &mut self.instances.group_mut(id).renamed;
-                renamed.retain(|(old, _)| !old.eq_ignore_ascii_case(value));
-                if !value.eq_ignore_ascii_case(new) {
-                    renamed.push((value.to_vec(), new.to_vec()));
-                }
-                return Ok(2);
-            }
-            b"primary-reboot-down-after-period" | b"master-reboot-down-after-period" => {
-                let period = parse_i64(value).filter(|&number| number >= 0).ok_or_else(|| wrong(value))?;
-                self.instances.group_mut(id).reboot_down_after = period;
-            }
-            _ => return Err(unknown()),
+/// Sets one option; returns the number of words of its value.
+fn set_one(watch: &mut Watch, id: InstanceId, option: &[u8], values: &[&[u8]]) -> Result<usize, Refusal> {
+    let shown = String::from_utf8_lossy(option);
+    let unknown = || format!("ERR Unknown option or number of arguments for SENTINEL SET '{shown}'");
+    let wrong = |value: &[u8]| {
+        let value = String::from_utf8_lossy(value);
+        format!("ERR Invalid argument '{value}' for SENTINEL SET '{shown}'")
+    };
+    let option = option.to_ascii_lowercase();
+    let value = *values.first().ok_or_else(unknown)?;
+    let number = || positive(value).ok_or_else(|| wrong(value));
+    let given = (!value.is_empty()).then(|| value.to_vec());
+    match option.as_slice() {
+        b"down-after-milliseconds" => {
+            let after = number()?;
+            watch.set_down_after(id, after);
         }
-        Ok(1)
+        b"failover-timeout" => watch.group_mut(id).failover_timeout = number()?,
+        b"parallel-syncs" => watch.group_mut(id).parallel_syncs = number()?,
+        b"quorum" => watch.group_mut(id).quorum = number()?,
+        b"notification-script" => {
+            check_script(watch, value, "ERR Notification script seems non existing or non executable")?;
+            watch.group_mut(id).notification_script = given;
+        }
+        b"client-reconfig-script" => {
+            check_script(watch, value, "ERR Client reconfiguration script seems non existing or non executable")?;
+            watch.group_mut(id).client_reconfig_script = given;
+        }
+        b"auth-pass" => {
+            watch.group_mut(id).auth_pass = given;
+            watch.drop_server_connections(id);
+        }
+        b"auth-user" => {
+            watch.group_mut(id).auth_user = given;
+            watch.drop_server_connections(id);
+        }
+        b"rename-command" => {
+            let new = *values.get(1).ok_or_else(unknown)?;
+            if value.is_empty() || new.is_empty() {
+                return Err(wrong(if new.is_empty() { new } else { value }));
+            }
+            let renamed = &mut watch.group_mut(id).renamed;
+            renamed.retain(|(old, _)| !old.eq_ignore_ascii_case(value));
+            if !value.eq_ignore_ascii_case(new) {
+                renamed.push((value.to_vec(), new.to_vec()));
+            }
+            return Ok(2);
+        }
+        b"primary-reboot-down-after-period" | b"master-reboot-down-after-period" => {
+            let period = parse_i64(value).filter(|&number| number >= 0).ok_or_else(|| wrong(value))?;
+            watch.group_mut(id).reboot_down_after = period;
+        }
+        _ => return Err(unknown()),
     }
+    Ok(1)
+}
 
-    fn check_script(&mut self, path: &[u8], wrong: &str) -> Outcome {
-        if self.settings.deny_scripts_reconfig {
-            return Err(DENIED.to_string());
-        }
-        if !path.is_empty() && !self.host.is_executable(path) {
-            return Err(wrong.to_string());
-        }
-        Ok(())
+fn check_script(watch: &mut Watch, path: &[u8], wrong: &str) -> Outcome {
+    if watch.settings().denies_script_changes() {
+        return Err(DENIED.to_string());
     }
+    if !path.is_empty() && !watch.host_mut().is_executable(path) {
+        return Err(wrong.to_string());
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! Effects that a Sentinel requests, and its questions to its surroundings.
 
+pub use engine::host::log::Level;
+
 /// Milliseconds since 1970 by the wall clock; after a jump of it measurements are not trusted.
 pub type Millis = i64;
 
@@ -10,19 +12,6 @@ pub struct ConnectionId(pub u64);
 /// A run of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScriptId(pub u64);
-
-/// The importance of a line of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Details.
-    Debug,
-    /// Many events.
-    Verbose,
-    /// Events worth knowing.
-    Notice,
-    /// Events that must be known.
-    Warning,
-}
 
 /// An action, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]

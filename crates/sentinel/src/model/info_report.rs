@@ -1,6 +1,7 @@
 //! The fields of a server's INFO that matter to a Sentinel. The text is the server's and may be anything.
 
-use crate::model::instance::{Acknowledging, Role};
+use crate::model::effect::Millis;
+use crate::model::instance::{Acknowledging, OwnFailover, Reported, Role};
 
 /// Fields of INFO; None: the line is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,45 @@ impl InfoReport {
             }
         }
         report
+    }
+
+    /// Updates an instance's report, all but its role.
+    pub(crate) fn apply(&self, reported: &mut Reported, now: Millis) {
+        reported.primary_link_down = self.primary_link_down;
+        if let Some(host) = &self.primary_host
+            && !reported.primary_host.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(host))
+        {
+            reported.primary_host = Some(host.clone());
+            reported.primary_changed = now;
+        }
+        if let Some(port) = self.primary_port
+            && reported.primary_port != port
+        {
+            reported.primary_port = port;
+            reported.primary_changed = now;
+        }
+        reported.primary_link_up = self.primary_link_up.unwrap_or(reported.primary_link_up);
+        reported.priority = self.priority.unwrap_or(reported.priority);
+        reported.offset = self.offset.unwrap_or(reported.offset);
+        reported.claimed_offset = self.claimed_offset;
+        reported.announced = self.announced.unwrap_or(reported.announced);
+        let own_failover = match self.failing_over {
+            Some(true) => OwnFailover::Busy,
+            Some(false) => OwnFailover::Idle,
+            None => reported.own_failover,
+        };
+        if reported.acknowledges != self.acknowledges {
+            (reported.acknowledges, reported.acknowledges_since) = (self.acknowledges, now);
+        }
+        reported.was_started_as_primary = self.was_promoted == Some(false);
+        let is_unconfirmed = self.acknowledges == Some(Acknowledging::Unconfirmed);
+        reported.leads = self.role == Some(Role::Primary)
+            && self.was_promoted == Some(true)
+            && (self.is_handed_over || !is_unconfirmed);
+        if own_failover != reported.own_failover {
+            reported.own_failover = own_failover;
+            reported.own_failover_since = now;
+        }
     }
 
     fn field(&mut self, name: &str, value: &str) {

@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 pub(crate) struct Instances {
     by_id: BTreeMap<InstanceId, Instance>,
     /// Primaries in the order in which they were added.
-    pub primaries: Vec<InstanceId>,
+    primaries: Vec<InstanceId>,
     last: InstanceId,
 }
 
@@ -29,6 +29,11 @@ impl IndexMut<InstanceId> for Instances {
 }
 
 impl Instances {
+    /// Returns the primaries, in the order in which they were added.
+    pub fn primaries(&self) -> &[InstanceId] {
+        &self.primaries
+    }
+
     /// Returns whether the instance is still there.
     pub fn contains(&self, id: InstanceId) -> bool {
         self.by_id.contains_key(&id)

@@ -1,6 +1,7 @@
-//! Scripts that run or wait to run, at most so many of each.
+//! Scripts that run or wait to run, at most so many of each, and their fates.
 
-use crate::model::effect::{Millis, ScriptId};
+use crate::model::effect::{Effect, Level, Millis, ScriptId};
+use crate::model::effect_queue::EffectQueue;
 
 const QUEUE_MAX: usize = 256;
 const RUNNING_MAX: usize = 16;
@@ -19,10 +20,16 @@ pub(crate) struct Script {
     pub pid: u32,
 }
 
+impl Script {
+    fn path(&self) -> String {
+        String::from_utf8_lossy(self.argv.first().map_or(b"", Vec::as_slice)).into_owned()
+    }
+}
+
 /// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct ScriptQueue {
-    pub scripts: Vec<Script>,
+    scripts: Vec<Script>,
     last: u64,
 }
 
@@ -44,7 +51,7 @@ impl ScriptQueue {
     }
 
     /// Returns the scripts that are due now; they count as running.
-    pub fn start_due(&mut self, now: Millis) -> Vec<(ScriptId, Vec<Vec<u8>>)> {
+    fn start_due(&mut self, now: Millis) -> Vec<(ScriptId, Vec<Vec<u8>>)> {
         let room = RUNNING_MAX.saturating_sub(self.running());
         let due = self.scripts.iter_mut().filter(|script| !script.running && script.start <= now).take(room);
         due.map(|script| {
@@ -56,14 +63,64 @@ impl ScriptQueue {
         .collect()
     }
 
-    /// Returns the script with that number.
-    pub fn get_mut(&mut self, id: ScriptId) -> Option<&mut Script> {
+    /// Returns all scripts, the oldest first.
+    pub fn all(&self) -> &[Script] {
+        &self.scripts
+    }
+
+    /// Starts the scripts that are due, and ends those that run for longer than `longest`.
+    pub fn tick(&mut self, now: Millis, longest: Millis, out: &mut EffectQueue) {
+        for (script, argv) in self.start_due(now) {
+            out.push(Effect::RunScript { script, argv });
+        }
+        for script in self.scripts.iter().filter(|script| script.running && now - script.start > longest) {
+            out.event(Level::Warning, "-script-timeout", &format!("{} {}", script.path(), script.pid));
+            out.push(Effect::KillScript { script: script.id });
+        }
+    }
+
+    /// Records that a script runs now, as this process.
+    pub fn started(&mut self, id: ScriptId, pid: u32, out: &mut EffectQueue) {
+        if let Some(script) = self.get_mut(id) {
+            script.pid = pid;
+        }
+        out.event(Level::Debug, "+script-child", &pid.to_string());
+    }
+
+    /// Records that a script could not be started; it is tried again.
+    pub fn not_started(&mut self, id: ScriptId, out: &mut EffectQueue) {
+        if let Some(script) = self.get_mut(id) {
+            script.running = false;
+            out.event(Level::Warning, "-script-error", &format!("{} 99 0", script.path()));
+        }
+    }
+
+    /// Records that a script has ended with this status, or by this signal if it is not 0. `delay`: time until it is
+    /// tried again.
+    pub fn end(
+        &mut self,
+        id: ScriptId,
+        (status, signal): (i32, i32),
+        now: Millis,
+        delay: Millis,
+        out: &mut EffectQueue,
+    ) {
+        let pid = self.get_mut(id).map_or(0, |script| script.pid);
+        out.event(Level::Debug, "-script-child", &format!("{pid} {status} {signal}"));
+        if let Some(over) = self.ended(id, status, signal, now, delay)
+            && (status != 0 || signal != 0)
+        {
+            out.event(Level::Warning, "-script-error", &format!("{} {signal} {status}", over.path()));
+        }
+    }
+
+    fn get_mut(&mut self, id: ScriptId) -> Option<&mut Script> {
         self.scripts.iter_mut().find(|script| script.id == id)
     }
 
     /// Records that a script has ended. With status 1 or by a signal it is tried again, each time later; otherwise it
     /// is returned once it has ended for good.
-    pub fn ended(&mut self, id: ScriptId, status: i32, signal: i32, now: Millis, delay: Millis) -> Option<Script> {
+    fn ended(&mut self, id: ScriptId, status: i32, signal: i32, now: Millis, delay: Millis) -> Option<Script> {
         let at = self.scripts.iter().position(|script| script.id == id)?;
         let script = &mut self.scripts[at];
         if (signal != 0 || status == 1) && script.tries < TRIES_MAX {

@@ -22,7 +22,7 @@ use crate::workers::mailbox::WorkerMessage;
 use crate::workers::migration_messages::MigrationMessage;
 use crate::workers::shared::Shared;
 use cluster::Millis;
-use cluster::bus::{Bus, Effect, Facts, Level, NodeView};
+use cluster::bus::{Bus, Effect, Facts, NodeView};
 use cluster::link_id::LinkId;
 use cluster::migration::{JobName, MigrationEffect};
 use cluster::packet::Published;
@@ -404,7 +404,7 @@ impl NodeHandle {
             Effect::PauseWrites { .. } => self.duty(NodeTask::Pause),
             Effect::Unpause => self.duty(NodeTask::Unpause),
             Effect::Migration(effect) => self.perform_migration(effect),
-            Effect::Log { level, text } => log::log(level_of(level), text),
+            Effect::Log { level, text } => log::log(level, text),
         }
     }
 
@@ -550,15 +550,6 @@ fn facts(shared: &Shared, are_writes_paused: bool) -> Facts {
         has_history: status.has_history(),
         is_in_sync: status.is_replica() && status.acknowledgement.has_all_acknowledged(),
         may_lack_acknowledged: !status.acknowledgement.is_in_sync() && !accepts_loss,
-    }
-}
-
-fn level_of(level: Level) -> log::Level {
-    match level {
-        Level::Debug => log::Level::Debug,
-        Level::Verbose => log::Level::Verbose,
-        Level::Notice => log::Level::Notice,
-        Level::Warning => log::Level::Warning,
     }
 }
 

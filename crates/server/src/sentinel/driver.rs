@@ -7,7 +7,7 @@ use crate::listener::acceptor::Acceptor;
 use crate::system::log;
 use crate::workers::mailbox::WorkerMessage;
 use crate::workers::shared::Shared;
-use ::sentinel::{ConnectionId, Effect, Level};
+use ::sentinel::{ConnectionId, Effect};
 use commands::core::mode;
 use engine::clients::pubsub::ChannelKind;
 use engine::config::Directive;
@@ -137,7 +137,7 @@ impl Driver {
             }
             Effect::Close { connection } => _ = self.peers.remove(&connection),
             Effect::Publish { channel, message } => self.publish(channel, message),
-            Effect::Log { level, text } => log::log(level_of(level), text),
+            Effect::Log { level, text } => log::log(level, text),
             Effect::RunScript { script, argv } => {
                 let started = self.scripts.start(script, &argv, &self.handle.environment);
                 let mut sentinel = self.handle.sentinel();
@@ -173,14 +173,5 @@ impl Driver {
             engine.pubsub().publish(0, ChannelKind::Channel, channel.as_bytes(), message.as_bytes());
         };
         self.shared.post(0, WorkerMessage::Task(Box::new(publish)));
-    }
-}
-
-fn level_of(level: Level) -> log::Level {
-    match level {
-        Level::Debug => log::Level::Debug,
-        Level::Verbose => log::Level::Verbose,
-        Level::Notice => log::Level::Notice,
-        Level::Warning => log::Level::Warning,
     }
 }

@@ -20,52 +20,44 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// Level of a line; the sign is part of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Debug,
-    Verbose,
-    Notice,
-    Warning,
+pub use engine::host::log::Level;
+
+/// The sign of a line of this level, in the form that Valkey has.
+fn sign(level: Level) -> char {
+    match level {
+        Level::Debug => '.',
+        Level::Verbose => '-',
+        Level::Notice => '*',
+        Level::Warning => '#',
+    }
 }
 
-impl Level {
-    fn sign(self) -> char {
-        match self {
-            Level::Debug => '.',
-            Level::Verbose => '-',
-            Level::Notice => '*',
-            Level::Warning => '#',
-        }
+fn name(level: Level) -> &'static str {
+    match level {
+        Level::Debug => "debug",
+        Level::Verbose => "info",
+        Level::Notice => "notice",
+        Level::Warning => "warning",
     }
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Level::Debug => "debug",
-            Level::Verbose => "info",
-            Level::Notice => "notice",
-            Level::Warning => "warning",
-        }
+fn severity(level: Level) -> Severity {
+    match level {
+        Level::Debug => Severity::LOG_DEBUG,
+        Level::Verbose => Severity::LOG_INFO,
+        Level::Notice => Severity::LOG_NOTICE,
+        Level::Warning => Severity::LOG_WARNING,
     }
+}
 
-    fn severity(self) -> Severity {
-        match self {
-            Level::Debug => Severity::LOG_DEBUG,
-            Level::Verbose => Severity::LOG_INFO,
-            Level::Notice => Severity::LOG_NOTICE,
-            Level::Warning => Severity::LOG_WARNING,
-        }
-    }
-
-    /// Returns the level that the `loglevel` directive names; None for `nothing`.
-    fn named(name: &str) -> Option<Level> {
-        match name {
-            "debug" => Some(Level::Debug),
-            "verbose" => Some(Level::Verbose),
-            "notice" => Some(Level::Notice),
-            "warning" => Some(Level::Warning),
-            _ => None,
-        }
+/// Returns the level that the `loglevel` directive names; None for `nothing`.
+fn level_named(name: &str) -> Option<Level> {
+    match name {
+        "debug" => Some(Level::Debug),
+        "verbose" => Some(Level::Verbose),
+        "notice" => Some(Level::Notice),
+        "warning" => Some(Level::Warning),
+        _ => None,
     }
 }
 
@@ -133,7 +125,7 @@ pub fn follow(config: &Config) {
     let style = Style {
         file: (!file.is_empty()).then(|| String::from_utf8_lossy(file).into_owned()),
         syslog: config.flag(Directive::SYSLOG_ENABLED),
-        least: Level::named(config.choice(Directive::LOGLEVEL)),
+        least: level_named(config.choice(Directive::LOGLEVEL)),
         format: match config.choice(Directive::LOG_FORMAT) {
             "logfmt" => Format::Logfmt,
             "json" => Format::Json,
@@ -182,7 +174,7 @@ pub fn log(level: Level, text: impl Display) {
     let time = stamp(Timestamp::now().to_zoned(ZONE.clone()), style.stamp);
     write(style.file.as_deref(), &line(style.format, std::process::id(), role(), &time, level, &text));
     if style.syslog {
-        let _ = syslog(level.severity(), &text);
+        let _ = syslog(severity(level), &text);
     }
 }
 
@@ -218,9 +210,9 @@ fn stamp(time: Zoned, stamp: Stamp) -> String {
 }
 
 fn line(format: Format, pid: u32, role: (char, &str), time: &str, level: Level, text: &str) -> String {
-    let ((message, role_name), level_name) = (role, level.name());
+    let ((message, role_name), level_name) = (role, name(level));
     match format {
-        Format::Legacy => format!("{pid}:{message} {time} {} {text}\n", level.sign()),
+        Format::Legacy => format!("{pid}:{message} {time} {} {text}\n", sign(level)),
         Format::Logfmt => {
             let text = text.replace('"', "'").replace(['\r', '\n'], " ");
             format!("pid={pid} role={role_name} timestamp=\"{time}\" level={level_name} message=\"{text}\"\n")

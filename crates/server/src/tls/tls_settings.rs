@@ -197,7 +197,7 @@ impl Parts {
 
     fn client(&self, certificate: Arc<CertifiedKey>) -> Result<ClientConfig, String> {
         let verifier = PeerVerifier {
-            roots: Arc::clone(&self.roots),
+            roots: Some(Arc::clone(&self.roots)),
             algorithms: self.provider.signature_verification_algorithms,
         };
         let mut client = ClientConfig::builder_with_provider(Arc::clone(&self.provider))

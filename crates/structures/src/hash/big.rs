@@ -20,9 +20,10 @@ use crate::listpack::Item;
 use crate::member_hash::{self, member_hash};
 use crate::ttl_index::TtlIndex;
 
-use super::{FieldTtl, Written, is_due};
+use super::{FieldTtl, Written};
 use crate::snapshot_iterator::{Seen, SnapshotIterators, TableSnapshotIterator};
 use crate::snapshot_sweep::SnapshotSweep;
+use crate::ttl_index::is_due;
 use std::sync::Arc;
 
 /// A value too long to lie in the entry.

@@ -31,6 +31,7 @@ use crate::hashtable;
 use crate::listpack::{Item, Listpack, Pos};
 use crate::snapshot_iterator::{Seen, TableSnapshotIterator};
 use crate::snapshot_sweep::SnapshotSweep;
+use crate::ttl_index::is_due;
 use std::fmt;
 use std::sync::Arc;
 
@@ -206,8 +207,8 @@ impl Hash {
                 true
             }
             Big(big) => {
-                let over = big.next_expiry().is_some_and(|first| first <= now)
-                    && big.find(name).is_some_and(|found| is_due(found.expiry, now));
+                let over =
+                    is_due(big.next_expiry(), now) && big.find(name).is_some_and(|found| is_due(found.expiry, now));
                 !over && big.remove(name)
             }
         }
@@ -308,11 +309,6 @@ impl fmt::Debug for Hash {
         });
         map.finish()
     }
-}
-
-/// Whether an expiry has passed.
-fn is_due(expiry: Option<u64>, now: u64) -> bool {
-    expiry.is_some_and(|at| at <= now)
 }
 
 fn value_pos(pack: &Listpack, name: &[u8]) -> Option<Pos> {

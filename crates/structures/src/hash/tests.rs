@@ -50,7 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn over(field: &(Vec<u8>, Option<u64>), now: u64) -> bool {
-    field.1.is_some_and(|at| at <= now)
+    is_due(field.1, now)
 }
 
 fn apply(hash: &mut Hash, model: &mut Model, now: &mut u64, op: &Op) {

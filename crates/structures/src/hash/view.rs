@@ -2,10 +2,11 @@
 //! key.
 
 use super::big::BigHash;
-use super::{Hash, is_due, items};
+use super::{Hash, items};
 use crate::hashtable::{POSITIONS, position};
 use crate::listpack::{Elements, Item};
 use crate::snapshot_iterator::TableSnapshotIterator;
+use crate::ttl_index::is_due;
 
 /// A hash that is borrowed for reading.
 #[derive(Clone, Copy)]

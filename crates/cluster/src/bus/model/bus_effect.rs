@@ -6,18 +6,7 @@ use crate::migration::MigrationEffect;
 use crate::slot_set::SlotSet;
 use std::sync::Arc;
 
-/// Importance of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Detail.
-    Debug,
-    /// Frequent event.
-    Verbose,
-    /// Event worth knowing.
-    Notice,
-    /// Event that an operator must know.
-    Warning,
-}
+pub use crate::log_level::Level;
 
 /// Effects to carry out, in the given order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,8 @@
 pub(crate) mod command_docs;
 mod encoded_commands;
 #[cfg(test)]
+mod known_docs_tests;
+#[cfg(test)]
 mod random_calls_tests;
 pub(crate) mod syntax;
 

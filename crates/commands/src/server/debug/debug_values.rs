@@ -14,7 +14,7 @@ use crate::core::args::Args;
 use crate::core::context::Context;
 use engine::Error;
 use engine::data::value::{Collection, Object, Value, ValueExt};
-use resp::words::quote;
+use resp::words::quoted;
 use structures::hash::Hash;
 use structures::hashtable::{PLACES, TableStats};
 use structures::listpack::Item;
@@ -141,11 +141,7 @@ fn described(node: NodeView<'_>) -> String {
 fn shown(element: Item<'_>) -> String {
     match element {
         Item::Int(n) => format!("[int] {n}"),
-        Item::Bytes(bytes) => {
-            let mut quoted = Vec::new();
-            quote(&mut quoted, bytes);
-            format!("[str] {}", String::from_utf8_lossy(&quoted))
-        }
+        Item::Bytes(bytes) => format!("[str] {}", quoted(bytes)),
     }
 }
 

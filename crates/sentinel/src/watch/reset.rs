@@ -1,11 +1,11 @@
 //! Forgets the state of a primary, of Sentinels that moved, and of primaries that are not watched any more.
 
+use super::Watch;
 use crate::model::effect::Level;
 use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Kind, Role};
 use crate::model::instance_address::Address;
-use crate::sentinel::Sentinel;
 
-impl Sentinel {
+impl Watch {
     pub(crate) fn remove(&mut self, id: InstanceId) {
         if self.instances[id].kind == Kind::Primary {
             self.instances.members(id).into_iter().for_each(|member| self.remove(member));
@@ -42,7 +42,8 @@ impl Sentinel {
         failover.promoted = None;
     }
 
-    /// Gives the primary the address of another server; the old one is a replica, as soon as it is back.
+    /// Gives the primary the address of another server; the old one is a replica, as soon as it is back. Returns
+    /// whether the address is known; the configuration is to be saved then.
     pub(crate) fn change_primary_address(&mut self, primary: InstanceId, host: &str, port: i64) -> bool {
         let Ok(new) = self.address(host, port, false) else {
             return false;
@@ -68,7 +69,6 @@ impl Sentinel {
                 self.event_of(Level::Notice, "+slave", replica, "");
             }
         }
-        self.save();
         true
     }
 
@@ -86,7 +86,7 @@ impl Sentinel {
             return;
         };
         let own = self.instances.primary_of(id);
-        let others = self.instances.primaries.iter().filter(|&&primary| primary != own);
+        let others = self.instances.primaries().iter().filter(|&&primary| primary != own);
         let found = others.filter_map(|&primary| self.instances.sentinel_with_id(primary, &run_id)).next();
         if let Some(other) = found {
             let shared = self.instances[other].link;
@@ -103,7 +103,7 @@ impl Sentinel {
         };
         let address = self.instances[id].address.clone();
         let mut updated = 0;
-        for primary in self.instances.primaries.clone() {
+        for primary in self.instances.primaries().to_vec() {
             let Some(found) = self.instances.sentinel_with_id(primary, &run_id) else {
                 continue;
             };

@@ -1,23 +1,23 @@
 //! Commands to servers: periodic pings and questions, and the transactions that make them primary or replica.
 
+use super::Watch;
 use crate::model::effect::Millis;
 use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, TransportId};
 use crate::model::instance_address::Address;
 use crate::model::instance_transport::ReplyTo;
-use crate::sentinel::Sentinel;
 
 /// Replies that an instance may owe before it gets no more commands.
 const PENDING_MAX: usize = 100;
 /// Period of INFO to a replica that is about to lead: its address is published once it reports so.
 const AWAITED_INFO_PERIOD: Millis = 100;
 
-impl Sentinel {
-    /// Sends the due commands: INFO, PING, a hello message.
-    pub(crate) fn send_periodic(&mut self, id: InstanceId) {
+impl Watch {
+    /// Sends the due commands: INFO, PING. Returns whether a hello message is due, too.
+    pub(crate) fn send_periodic(&mut self, id: InstanceId) -> bool {
         let instance = &self.instances[id];
         let link = &self.links[instance.link];
         if link.disconnected || link.pending() >= PENDING_MAX * link.users {
-            return;
+            return false;
         }
         let primary = &self.instances[self.instances.primary_of(id)];
         let (now, kind) = (self.now, instance.kind);
@@ -41,9 +41,7 @@ impl Sentinel {
         if ping {
             self.send_ping(id);
         }
-        if hello {
-            self.send_hello(id);
-        }
+        hello
     }
 
     /// Returns whether the instance was chosen to lead, and has not reported yet that it does.
@@ -70,8 +68,7 @@ impl Sentinel {
         }
     }
 
-    /// Handles the answer to a PING.
-    pub(crate) fn ping_answered(&mut self, link: TransportId, id: InstanceId, text: &[u8]) {
+    pub(super) fn ping_answered(&mut self, link: TransportId, id: InstanceId, text: &[u8]) {
         let pong = text.starts_with(b"PONG");
         if pong || text.starts_with(b"LOADING") || text.starts_with(b"MASTERDOWN") {
             let state = &mut self.links[link];

@@ -1,74 +1,66 @@
 //! Opens and closes connections, sends commands on them and takes their input.
 
-use crate::model::effect::{ConnectionId, Effect, Level, Millis};
+use super::Watch;
+use crate::model::effect::{ConnectionId, Effect, Level};
 use crate::model::instance::{InstanceId, Kind, TransportId};
 use crate::model::instance_transport::{Awaited, HELLO_CHANNEL, ReplyTo};
-use crate::sentinel::Sentinel;
 use resp::reply_value::{Value, encode_command};
 
-impl Sentinel {
+/// The kind of a value that came on a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Incoming {
+    /// A message of a subscribed channel.
+    Message,
+    /// The reply of an instance to a command.
+    Reply(InstanceId, ReplyTo),
+    /// A value without a use.
+    Unused,
+}
+
+impl Watch {
     /// Records an open connection; `local_ip`: its address on this side.
-    pub fn connected(&mut self, connection: ConnectionId, local_ip: String, now: Millis) {
-        self.now = now;
+    pub(crate) fn connected(&mut self, connection: ConnectionId, local_ip: String) {
         if let Some((_, _, Some(open))) = self.links.slot(connection) {
             open.local_ip = Some(local_ip);
         }
     }
 
     /// Records that a connection could not be opened, or has ended.
-    pub fn closed(&mut self, connection: ConnectionId, now: Millis) {
-        self.now = now;
+    pub(crate) fn closed(&mut self, connection: ConnectionId) {
         self.links.forget(connection);
     }
 
-    /// Takes received bytes.
-    pub fn received(&mut self, connection: ConnectionId, bytes: &[u8], now: Millis) {
-        self.now = now;
-        let Some((link, pubsub, Some(open))) = self.links.slot(connection) else {
-            return;
+    /// Returns the values that these bytes complete. Bytes that are no values end the connection.
+    pub(crate) fn take_values(&mut self, connection: ConnectionId, bytes: &[u8]) -> Vec<Value> {
+        let Some((_, _, Some(open))) = self.links.slot(connection) else {
+            return Vec::new();
         };
-        let Ok(values) = open.take(bytes) else {
+        open.take(bytes).unwrap_or_else(|_| {
             self.close(connection);
-            return;
-        };
-        for value in values {
-            // The handler of a value may have closed the connection.
-            let Some((_, _, Some(open))) = self.links.slot(connection) else {
-                return;
-            };
-            match &value {
-                Value::Array(items) | Value::Push(items) if pubsub => {
-                    self.links[link].pubsub_activity = self.now;
-                    self.message(items);
-                }
-                _ => match open.awaited.pop_front() {
-                    Some(awaited) => self.reply(link, awaited, &value),
-                    // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
-                    None => self.close(connection),
-                },
-            }
-        }
+            Vec::new()
+        })
     }
 
-    fn reply(&mut self, link: TransportId, awaited: Awaited, value: &Value) {
-        let Some(id) = awaited.instance.filter(|&id| self.instances.contains(id)) else {
-            return;
-        };
-        match awaited.reply_to {
-            ReplyTo::Nothing => {}
-            ReplyTo::Ping => self.ping_reply(link, id, value),
-            ReplyTo::Publish if matches!(value, Value::Error(_)) => {}
-            ReplyTo::Publish => self.instances[id].last_publish = self.now,
-            ReplyTo::DownQuestion => self.down_reply(id, value),
-            ReplyTo::Info => {
-                if let Value::Bulk(text) | Value::Verbatim(_, text) = value {
-                    self.refresh(id, text);
-                }
-            }
+    /// Returns the kind of the next value of a connection; None: the connection is closed.
+    pub(crate) fn next_incoming(&mut self, connection: ConnectionId, value: &Value) -> Option<Incoming> {
+        let (link, pubsub, slot) = self.links.slot(connection)?;
+        let open = slot.as_mut()?;
+        if pubsub && matches!(value, Value::Array(_) | Value::Push(_)) {
+            self.links[link].pubsub_activity = self.now;
+            return Some(Incoming::Message);
         }
+        let Some(awaited) = open.awaited.pop_front() else {
+            // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
+            self.close(connection);
+            return Some(Incoming::Unused);
+        };
+        let instance = awaited.instance.filter(|&id| self.instances.contains(id));
+        Some(instance.map_or(Incoming::Unused, |id| Incoming::Reply(id, awaited.reply_to)))
     }
 
-    fn ping_reply(&mut self, link: TransportId, id: InstanceId, value: &Value) {
+    /// Takes the answer to a PING, which came on the instance's link.
+    pub(crate) fn ping_reply(&mut self, id: InstanceId, value: &Value) {
+        let link = self.instances[id].link;
         if let Value::Simple(text) | Value::Error(text) = value {
             self.ping_answered(link, id, text);
         }
@@ -76,7 +68,7 @@ impl Sentinel {
     }
 
     /// Opens the missing connections of a link.
-    pub(crate) fn reconnect(&mut self, id: InstanceId) {
+    pub(crate) fn reconnect(&mut self, id: InstanceId, my_id: &str) {
         let instance = &self.instances[id];
         let (link, kind) = (instance.link, instance.kind);
         let state = &self.links[link];
@@ -88,7 +80,7 @@ impl Sentinel {
             self.resolve_again(id);
             if self.open(id, false) {
                 self.send_auth(id, false);
-                self.send_client_name(id, "cmd", false);
+                self.send_client_name(id, my_id, "cmd", false);
                 self.send_ping(id);
                 if self.instances[id].reported.acknowledges.is_some() {
                     // The server may have been restarted, and have forgotten.
@@ -98,7 +90,7 @@ impl Sentinel {
         }
         if kind != Kind::Sentinel && self.links[link].pubsub.is_none() && self.open(id, true) {
             self.send_auth(id, true);
-            self.send_client_name(id, "pubsub", true);
+            self.send_client_name(id, my_id, "pubsub", true);
             self.send_on(id, true, ReplyTo::Nothing, &[b"SUBSCRIBE", HELLO_CHANNEL.as_bytes()]);
         }
         let state = &mut self.links[link];
@@ -109,7 +101,7 @@ impl Sentinel {
 
     /// Resolves the name of an instance, which may mean another host by now.
     fn resolve_again(&mut self, id: InstanceId) {
-        if self.settings.resolve_hostnames {
+        if self.settings.resolves_names() {
             let address = self.instances[id].address.clone();
             if let Ok(address) = self.address(&address.hostname, i64::from(address.port), false) {
                 self.instances[id].address = address;
@@ -126,7 +118,7 @@ impl Sentinel {
             return false;
         }
         let connection = self.links.connection(link, pubsub, self.now);
-        self.effects.push(Effect::Connect { connection: connection.id, ip, port });
+        self.out.push(Effect::Connect { connection: connection.id, ip, port });
         let state = &mut self.links[link];
         if pubsub {
             state.pubsub = Some(connection);
@@ -138,12 +130,16 @@ impl Sentinel {
     }
 
     fn close(&mut self, connection: ConnectionId) {
-        self.effects.push(Effect::Close { connection });
+        self.out.push(Effect::Close { connection });
         self.links.forget(connection);
     }
 
-    /// Closes one connection of a link, if it is there.
-    pub(crate) fn close_one(&mut self, link: TransportId, pubsub: bool) {
+    /// Closes one connection of an instance, if it is there.
+    pub(crate) fn close_one_of(&mut self, id: InstanceId, pubsub: bool) {
+        self.close_one(self.instances[id].link, pubsub);
+    }
+
+    fn close_one(&mut self, link: TransportId, pubsub: bool) {
         let state = &self.links[link];
         let connection = if pubsub { &state.pubsub } else { &state.command };
         if let Some(connection) = connection.as_ref().map(|connection| connection.id) {
@@ -190,16 +186,13 @@ impl Sentinel {
         if args[0] != b"SUBSCRIBE" {
             connection.awaited.push_back(Awaited { instance: Some(id), reply_to });
         }
-        self.effects.push(Effect::Send { connection: connection.id, bytes });
+        self.out.push(Effect::Send { connection: connection.id, bytes });
         true
     }
 
     fn send_auth(&mut self, id: InstanceId, pubsub: bool) {
         let (pass, user) = if self.instances[id].kind == Kind::Sentinel {
-            match &self.settings.auth_pass {
-                Some(pass) => (Some(pass.clone()), self.settings.auth_user.clone()),
-                None => (self.host.requirepass(), None),
-            }
+            self.settings.credentials(self.host.as_ref())
         } else {
             let group = self.instances.group(id);
             (group.auth_pass.clone(), group.auth_user.clone())
@@ -211,8 +204,8 @@ impl Sentinel {
         };
     }
 
-    fn send_client_name(&mut self, id: InstanceId, purpose: &str, pubsub: bool) {
-        let name = format!("sentinel-{}-{purpose}", self.my_id.get(..8).unwrap_or_default());
+    fn send_client_name(&mut self, id: InstanceId, my_id: &str, purpose: &str, pubsub: bool) {
+        let name = format!("sentinel-{}-{purpose}", my_id.get(..8).unwrap_or_default());
         self.send_on(id, pubsub, ReplyTo::Nothing, &[b"CLIENT", b"SETNAME", name.as_bytes()]);
     }
 }

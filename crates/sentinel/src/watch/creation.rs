@@ -1,11 +1,11 @@
 //! New instances: their names, and the reasons to create none.
 
+use super::Watch;
 use crate::model::effect::Millis;
 use crate::model::instance::{Flags, Group, Instance, InstanceId, Kind, Reported, TransportId};
 use crate::model::instance_address::{Address, AddressError, joined};
-use crate::sentinel::Sentinel;
 
-impl Sentinel {
+impl Watch {
     /// Creates an instance and its link.
     pub(crate) fn create(
         &mut self,
