@@ -515,6 +515,8 @@ def system_log(process, options):
 # Marks that readers of a report look for.
 FRAME = r"=== VALKEY BUG REPORT|------ STACK TRACE"
 REPORT = FRAME + r"|crashed by signal|------ (INFO|CLIENT LIST|MODULES INFO|CONFIG DEBUG) OUTPUT ------|^# \w+$"
+# The client that the failed thread served, and its command.
+CLIENT = r"------ (CURRENT|EXECUTING) CLIENT INFO ------|^argc: |^argv\["
 
 
 def crashes():
@@ -524,6 +526,9 @@ def crashes():
     for words in (("SEGFAULT",), ("PANIC",), ("ASSERT",)):
         yield "DEBUG %s" % words, debugged, words
     yield "DEBUG PANIC with an exit", debugged, ("PANIC",), "--use-exit-on-panic", "yes"
+    for hides in ("no", "yes"):
+        for words in (("SEGFAULT", "key", "\n\x01'\\\""), ("PANIC", "z" * 300, ""), ("PANIC", *map(str, range(50)))):
+            yield "arguments of %.20s, hidden: %s" % (words, hides), argued, words, "--hide-user-data-from-log", hides
     yield "watchdog", watched
     yield "a backlog that is too long", backlog
     yield "lines about clients", told_of
@@ -592,6 +597,14 @@ def debugged(process, words, *options):
     process.say("names shown: %d" % process.log().count("client-name"))
     # Valkey shows less of a server that finds a mistake of its own.
     report(process, FRAME if words == ("ASSERT",) else REPORT)
+
+
+def argued(process, words, *options):
+    client = process.serve("--save", "", "--enable-debug-command", "yes", "--crash-memcheck-enabled", "no", *options)
+    process.ask(client, "SET", "key", "value")
+    process.ask(client, "DEBUG", *words)
+    process.end()
+    report(process, CLIENT)
 
 
 def report(process, pattern):
