@@ -169,7 +169,7 @@ fn end(failure: &Failure, signal: i32) -> ! {
     let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CRASH_LOG_ENABLED));
     if REPORTING.swap(true, SeqCst) {
         // The thread that reports ends the process.
-        thread::sleep(PATIENCE * 2);
+        thread::sleep(fatal_signals::PATIENCE);
     } else if wanted {
         fatal_signals::become_reporter();
         report(failure, server);

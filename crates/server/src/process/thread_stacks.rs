@@ -175,7 +175,7 @@ fn ask(threads: &[i32]) {
     for thread in &threads[..asked] {
         // SAFETY: the call has three numbers. The signal has a handler since `watch`; a thread that has ended is an
         // error, and its answer stays empty.
-        unsafe { libc::tgkill(process, *thread, SIGUSR2) };
+        unsafe { libc::syscall(libc::SYS_tgkill, process, *thread, SIGUSR2) };
     }
     let until = Instant::now() + PATIENCE;
     while ANSWERS[..asked].iter().any(|answer| answer.answered.load(Acquire) == 0) && Instant::now() < until {
