@@ -129,7 +129,7 @@ fn the_end_without_a_wish_leaves_a_report() {
         ("DEBUG SEGFAULT now\r\n", None, "crashed by signal: 11", 11),
         ("DEBUG PANIC\r\n", None, "DEBUG PANIC", 6),
     ] {
-        let server = Server::start(&DEBUGGING);
+        let server = Server::start(&[&DEBUGGING[..], &["--threads", "2"]].concat());
         let mut client = server.socket();
         // The report does not ask for the default user's rights.
         send(&mut client, b"ACL SETUSER default -info\r\n");
@@ -148,6 +148,14 @@ fn the_end_without_a_wish_leaves_a_report() {
         let (stacks, _) = stacks.split_once("------ STACK TRACE DONE").expect("their end");
         let unknown: Vec<&str> = stacks.lines().filter(|line| !is_of_a_stack(line.trim())).collect();
         assert!(unknown.is_empty(), "{command}{signal:?}: {unknown:?}");
+        for worker in ["worker-0", "worker-1"] {
+            let stack = stacks.split("\n\n").find(|stack| stack.contains(&format!(" {worker}: "))).expect("a worker");
+            // A panic's stack stands by itself.
+            let panicked = command.contains("PANIC") && stack.lines().count() == 1;
+            assert!(panicked || stack.contains("event_loop::"), "{command}{signal:?}: {stack}");
+        }
+        assert!(log.contains("FAST MEMORY TEST ------\nFast memory test PASSED"), "{command}{signal:?}: {log}");
+        assert!(command.is_empty() || stacks.contains("server::debug::crashes::"), "{command}: {stacks}");
         assert_eq!(log.contains(", last command: debug, of client "), !command.is_empty(), "{log}");
         let is_signal = cause != "DEBUG PANIC";
         assert_eq!(log.contains("Killed by PID: "), is_signal, "{log}");
@@ -158,14 +166,68 @@ fn the_end_without_a_wish_leaves_a_report() {
 }
 
 /// `3: commands::server::debug::crashes::panic` and `at src/crashes.rs:7:9` of the failed thread, `123 worker-0: S
-/// (sleeping) ep_poll` or `D (disk sleep) futex` of others.
+/// (sleeping) ep_poll` or `D (disk sleep) futex` of others, with frames or the reason that there are none.
 fn is_of_a_stack(line: &str) -> bool {
     let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let told = rest.split_once(": ").and_then(|(_, told)| told.split(", last command: ").next());
     let is_frame = first.strip_suffix(':').is_some_and(is_number) || first == "at";
     let is_thread = is_number(first) && told.is_some_and(|told| (2..=4).contains(&told.split(' ').count()));
-    line.is_empty() || is_frame || is_thread
+    line.is_empty() || is_frame || is_thread || line.starts_with("no stack: ")
+}
+
+/// The arguments of the client's command, and of the command that a transaction of it runs.
+#[test]
+fn a_report_shows_the_arguments_that_are_not_to_be_hidden() {
+    let long = "z".repeat(300);
+    let large = format!("*4\r\n$5\r\nDEBUG\r\n$5\r\nPANIC\r\n$40000\r\n{}\r\n$1\r\nx\r\n", "y".repeat(40_000));
+    let shown = |words: &[&str]| -> String {
+        let lines = words.iter().enumerate().map(|(at, word)| format!("argv[{at}]: \"{word}\"\n"));
+        format!("argc: {}\n{}", words.len(), lines.collect::<String>())
+    };
+    let cases: [(&str, String, &[&str], &[&str]); 4] = [
+        ("no", format!("SET k v\r\nDEBUG SEGFAULT {long}\r\nGET k\r\n"), &["DEBUG", "SEGFAULT", &long[..128]], &[]),
+        ("no", large, &["DEBUG", "PANIC", &"y".repeat(128), "x"], &[]),
+        ("no", "MULTI\r\nSET k v\r\nDEBUG PANIC key\r\nEXEC\r\n".to_owned(), &["EXEC"], &["DEBUG", "PANIC", "key"]),
+        ("yes", "CLIENT SETNAME hidden-name\r\nDEBUG PANIC hidden-word\r\n".to_owned(), &[], &[]),
+    ];
+    for (hides, request, outer, inner) in cases {
+        let options = ["--hide-user-data-from-log", hides, "--crash-memcheck-enabled", "no"];
+        let server = Server::start(&[&DEBUGGING[..], &options].concat());
+        send(&mut server.socket(), request.as_bytes());
+        let log = || server.folder.read("stdout");
+        assert!(eventually(|| log().contains("BUG REPORT END")), "{}", log());
+        let log = log();
+        assert!(!log.contains("MEMORY TEST"), "{log}");
+        let (_, told) = log.split_once("------ CURRENT CLIENT INFO ------\n").expect("a client");
+        let (current, told) = told.split_once("\n------ EXECUTING CLIENT INFO ------\n").expect("a command");
+        let (executing, _) = told.split_once("\n------ MODULES").expect("an end");
+        assert!([current, executing].iter().all(|told| told.starts_with("id=")), "{told}");
+        if hides == "yes" {
+            let hidden = "argc: 3\nargv[0]: \"DEBUG\"\nargv[1]: 5 bytes\nargv[2]: 11 bytes\n";
+            assert!(current.ends_with(hidden) && executing.ends_with(hidden), "{current}{executing}");
+            assert!(!log.contains("hidden-"), "{log}");
+            continue;
+        }
+        let inner = if inner.is_empty() { outer } else { inner };
+        assert!(current.ends_with(&shown(outer)), "{current}");
+        assert!(executing.ends_with(&shown(inner)), "{executing}");
+    }
+}
+
+/// A worker that does not finish its work is shown with its stack, and continues.
+#[test]
+fn an_alarm_shows_stacks_and_disturbs_nobody() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    for round in 1..=3 {
+        server.signal("ALRM");
+        let reports = || server.folder.read("stdout").matches("STACK TRACE DONE").count();
+        assert!(eventually(|| reports() == round), "{}", server.folder.read("stdout"));
+        server.signal("USR2");
+        dialogue(&mut client, &[("PING", "PONG")]);
+    }
+    assert!(server.folder.read("stdout").contains("event_loop::"), "{}", server.folder.read("stdout"));
 }
 
 #[test]

@@ -48,8 +48,8 @@ BY_TEST = {
     "black_box/harness.rs":
         "threads",
     "black_box/process.rs":
-        "crash-log-enabled daemonize dbfilename log-format log-timestamp-format logfile pidfile proc-title-template "
-        "unixsocket",
+        "crash-log-enabled crash-memcheck-enabled daemonize dbfilename log-format log-timestamp-format logfile pidfile "
+        "proc-title-template unixsocket",
     "black_box/proxies.rs":
         "book-port protected-mode proxy-protocol",
     "black_box/pubsub.rs":

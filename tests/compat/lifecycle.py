@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """lifecycle - how the server starts, ends and tells of itself, as valkey-server does.
 
-    lifecycle.py --server target/release/cinnabar-server --peer .../valkey-server [--reports .../valkey-server] [--only WORD]
+    lifecycle.py --server target/release/cinnabar-server --peer .../valkey-server [--only WORD]
 
 Each case is a folder, a server started there and something done to it: SHUTDOWN in all its ways and signals, with saving
 that works and that fails; supervisors, the background, the process's title, its OOM score and open files; the formats of
 the log, the system's log, and the report of a crash. Its words, its end and the files it leaves must be equal to the
-peer's; names, versions, process ids and moments apart. Reports of crashes are compared with those of another peer where
-one is given: Valkey 9.1 crashes again while it writes its own. Standard library only; needs root for the system's log.
+peer's; names, versions, process ids and moments apart. Standard library only; needs root for the system's log.
 """
 import argparse
 import concurrent.futures
@@ -42,7 +41,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", required=True)
     parser.add_argument("--peer", required=True)
-    parser.add_argument("--reports", help="the peer whose reports of crashes are right; by default the same")
     parser.add_argument("--only", default="", help="only cases whose name has this in it")
     args = parser.parse_args()
     chosen = [case for case in cases() if args.only in case[0]]
@@ -51,8 +49,7 @@ def main():
         def told(at, program):
             name, what, *rest = chosen[at]
             folder = tempfile.mkdtemp(dir=root)
-            peer = args.reports if args.reports and what in (crash, debugged) else args.peer
-            with Process(os.path.abspath((args.server, peer)[program]), folder) as process:
+            with Process(os.path.abspath((args.server, args.peer)[program]), folder) as process:
                 try:
                     what(process, *rest)
                 except (OSError, EOFError, AssertionError, subprocess.TimeoutExpired) as error:
@@ -515,6 +512,10 @@ def system_log(process, options):
 # Marks that readers of a report look for.
 FRAME = r"=== VALKEY BUG REPORT|------ STACK TRACE"
 REPORT = FRAME + r"|crashed by signal|------ (INFO|CLIENT LIST|MODULES INFO|CONFIG DEBUG) OUTPUT ------|^# \w+$"
+# Valkey 9.1 crashes again in its test of the memory.
+NO_MEMORY_TEST = ["--crash-memcheck-enabled", "no"]
+# The client that the failed thread served, and its command.
+CLIENT = r"------ (CURRENT|EXECUTING) CLIENT INFO ------|^argc: |^argv\["
 
 
 def crashes():
@@ -524,6 +525,9 @@ def crashes():
     for words in (("SEGFAULT",), ("PANIC",), ("ASSERT",)):
         yield "DEBUG %s" % words, debugged, words
     yield "DEBUG PANIC with an exit", debugged, ("PANIC",), "--use-exit-on-panic", "yes"
+    for hides in ("no", "yes"):
+        for words in (("SEGFAULT", "key", "\n\x01'\\\""), ("PANIC", "z" * 300, ""), ("PANIC", *map(str, range(50)))):
+            yield "arguments of %.20s, hidden: %s" % (words, hides), argued, words, "--hide-user-data-from-log", hides
     yield "watchdog", watched
     yield "a backlog that is too long", backlog
     yield "lines about clients", told_of
@@ -578,20 +582,28 @@ def told_of(process, *options):
 
 
 def crash(process, number, options):
-    process.serve("--save", "", *options)
+    process.serve("--save", "", *NO_MEMORY_TEST, *options)
     process.process.send_signal(number)
     process.end()
     report(process, FRAME if options else REPORT)
 
 
 def debugged(process, words, *options):
-    client = process.serve("--save", "", "--enable-debug-command", "yes", *options)
+    client = process.serve("--save", "", "--enable-debug-command", "yes", *NO_MEMORY_TEST, *options)
     process.ask(client, "CLIENT", "SETNAME", "client-name")
     process.ask(client, "DEBUG", *words)
     process.end()
     process.say("names shown: %d" % process.log().count("client-name"))
     # Valkey shows less of a server that finds a mistake of its own.
     report(process, FRAME if words == ("ASSERT",) else REPORT)
+
+
+def argued(process, words, *options):
+    client = process.serve("--save", "", "--enable-debug-command", "yes", *NO_MEMORY_TEST, *options)
+    process.ask(client, "SET", "key", "value")
+    process.ask(client, "DEBUG", *words)
+    process.end()
+    report(process, CLIENT)
 
 
 def report(process, pattern):

@@ -8,6 +8,7 @@ pub const UNSAFE_FILES: &[&str] = &[
     "crates/commands/src/scripting/lua_host.rs",
     "crates/commands/src/scripting/lua_memory.rs",
     "crates/server/src/process/fatal_signals.rs",
+    "crates/server/src/process/thread_stacks.rs",
     "crates/server/src/process/title.rs",
     "crates/server/src/system/prefault.rs",
     "crates/structures/src/crc16.rs",

@@ -187,7 +187,7 @@ impl BatchRun<'_> {
     fn run_plain(&mut self, items: &[BatchItem<'_>], spans: &[Span]) -> (usize, Flow) {
         let Some(mut last) = items.first().and_then(BatchItem::entry) else { return (0, Flow::Next) };
         let (engine, now, reply_max, until) = (self.engine, self.now, self.reply_max, self.until);
-        let (token, mut items) = (items[0].token, items.iter());
+        let (token, first, mut items) = (items[0].token, items[0].bytes, items.iter());
         let (session, prefetcher) = (&mut *self.session, &mut *self.prefetcher);
         // The epoch is read before the gate admits a command: at worst the command is admitted anew.
         let admitted = engine.epoch();
@@ -205,6 +205,7 @@ impl BatchRun<'_> {
         keys.set_patience(patience);
         keys.set_admitted(admitted);
         let mut stats = turn_to(last, session, worker);
+        worker.running.begin_requests(first);
         let mut cx = Context::new(engine, keys, session, last.command, now, &mut *self.reply);
         cx.blocking = Blocking::Allowed;
         let mut ran = 0;
@@ -218,6 +219,7 @@ impl BatchRun<'_> {
                 stats = turn_to(last, cx.session, worker);
                 cx.command = last.command;
             }
+            worker.running.begin_request(plain.bytes);
             let mut args = Args::request(plain.bytes, plain.spans, RetainedArgs::default());
             let start = instrument::begin_counted(worker, stats, &args, cx.reply);
             let shard = plain.key[0].1.shard();

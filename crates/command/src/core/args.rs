@@ -2,6 +2,7 @@
 
 use engine::Error;
 use engine::propagation::log_batch::{put_command, put_count, put_word};
+use engine::stats::running_command::{LARGE_MAX, Place, RunningCommand};
 use resp::{LARGE, Span};
 use std::borrow::Cow;
 use std::ops::Index;
@@ -82,6 +83,31 @@ impl<'a> Args<'a> {
     #[inline]
     fn words(&self) -> &[(usize, Vec<u8>)] {
         self.own.0.as_ref().map_or(&[], |own| &own.words)
+    }
+
+    /// Shows a report of a crash where the arguments lie.
+    #[inline(always)]
+    pub fn publish(&self, running: &RunningCommand) {
+        let (spans, bytes) = self.places();
+        running.begin_command(Place::of(bytes), Place::of(spans));
+        if self.has_own() {
+            running.add_large(&self.large());
+        }
+    }
+
+    /// Shows a report of a crash where the arguments of a command within another one lie.
+    #[inline(always)]
+    pub fn publish_inner(&self, running: &RunningCommand) {
+        let (spans, bytes) = self.places();
+        running.set_inner(Place::of(bytes), Place::of(spans));
+        if self.has_own() {
+            running.add_inner_large(&self.large());
+        }
+    }
+
+    #[cold]
+    fn large(&self) -> Vec<(usize, Place)> {
+        self.words().iter().take(LARGE_MAX).map(|(index, word)| (*index, Place::of(word))).collect()
     }
 
     /// Returns the number of arguments, with the command's name.

@@ -315,6 +315,7 @@ pub fn call(
     now: Now,
     reply: &mut Reply,
 ) -> Flow {
+    args.publish(&engine.metrics()[session.worker].running);
     let start = instrument::begin(engine, session, entry, args, now, reply);
     let (flow, failed) = call_command(engine, session, entry.command, key_args, args, now, reply);
     if matches!(flow, Flow::RetryLater) {

@@ -12,6 +12,7 @@ use crate::core::session::LendingMode;
 use crate::core::session::Session;
 use crate::testing;
 use engine::Engine;
+use engine::stats::running_command::RunningArgs;
 use engine::time::{Nanos, UnixUs};
 use proptest::prelude::*;
 use resp::{Protocol, Reply, RequestLimits, encode_command};
@@ -133,6 +134,30 @@ fn requests_go_in_and_replies_come_out_in_their_order() {
     assert_eq!(replies(Protocol::Resp2, &[&bytes]), expected);
     let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
     assert_eq!(replies(Protocol::Resp2, &bytewise), expected);
+}
+
+/// The report of a crash reads the last command that has begun.
+#[test]
+fn the_place_of_a_command_is_known_while_it_runs() {
+    let mut wire = Wire::new(Requests::default(), Protocol::Resp2);
+    let engine = wire.engine.clone();
+    let running = &engine.metrics()[wire.session.worker].running;
+    running.begin_visit(7);
+    for (lines, last) in [
+        (&["SET k v", "INCR n", "GET k"][..], "GET k"),
+        (&["GET k", "SET key value"], "SET key value"),
+        (&["GET k", "ECHO word"], "ECHO word"),
+        (&["GET k", "MULTI", "SET k v", "GET k", "EXEC"], "EXEC"),
+    ] {
+        wire.feed(&requests(lines));
+        let visit = running.visit().expect("a visit");
+        let words = last.split(' ').count();
+        match visit.args.expect("a command") {
+            RunningArgs::Request(place) => assert_eq!(place.len, requests(&[last]).len(), "{last}"),
+            RunningArgs::Args(args) => assert_eq!(args.spans.len, words, "{last}"),
+        }
+        assert_eq!((visit.client, visit.inner), (7, None), "{last}");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ use engine::locks::sync::lock_soon;
 use engine::propagation::change_log::Readers;
 use engine::propagation::effects::Effects;
 use engine::propagation::log_batch::LogBatch;
+use engine::stats::running_command::Place;
 use engine::time::UnixMs;
 use engine::{Engine, Error};
 use std::sync::Arc;
@@ -297,6 +298,8 @@ impl CommandGroup {
         let kept = cx.session.kept.take();
         // A command that the log is read for was measured when it ran.
         let is_new = cx.keys.origin().caller != Caller::Replay;
+        let running = &cx.engine.metrics()[cx.session.worker].running;
+        args.publish_inner(running);
         let start = is_new.then(|| instrument::begin(cx.engine, cx.session, entry, args, cx.now, cx.reply).within());
         if entry.runs_scripts() {
             // The script's changes come behind those that have run before it.
@@ -324,6 +327,7 @@ impl CommandGroup {
             tracked_reads::remember(cx, args, &keys);
         }
         cx.complete();
+        running.set_inner(Place::default(), Place::default());
         if let Some(start) = start {
             instrument::end(cx.engine, cx.session, entry, args, start, cx.now, &Flow::Next, cx.reply);
         }

@@ -4,6 +4,7 @@ use crate::locks::sync::Mutex;
 use crate::per_worker::PerWorker;
 use crate::stats::buffer_peaks::BufferPeaks;
 use crate::stats::histogram::{Histogram, HistogramSnapshot};
+use crate::stats::running_command::RunningCommand;
 use crate::time::{Nanos, SteadyMs};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
@@ -114,6 +115,8 @@ pub struct WorkerMetrics {
     /// Commands that have run.
     pub commands: Counter,
     clock: Counter,
+    /// The command that runs, for the report of a crash.
+    pub running: RunningCommand,
     by_command: OnceLock<Box<[CommandStats]>>,
     /// Bytes that were read from clients.
     pub input_bytes: Counter,
@@ -263,6 +266,7 @@ impl WorkerMetrics {
         let WorkerMetrics {
             commands,
             clock: _,
+            running: _,
             asks_by: _,
             by_command,
             input_bytes,

@@ -11,4 +11,5 @@ pub mod hot_key_tracking;
 pub mod latency_monitor;
 pub mod mass_deletions;
 pub mod metrics;
+pub mod running_command;
 pub mod slot_traffic;

@@ -2,6 +2,7 @@
 
 /// The place of an argument, from the first byte of its command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
 pub struct Span {
     /// Offset of the argument's first byte.
     pub start: usize,

@@ -63,7 +63,10 @@ impl Worker {
         let sink = self.replies.sink();
         sink.set_protocol(connection.protocol);
         let engine = &self.shared.engine;
+        let running = &engine.metrics()[self.index].running;
+        running.begin_visit(connection.session.info.id);
         let done = dispatch::step(engine, &mut connection.session, command, &mut **work, now, sink);
+        running.end_visit();
         let has_lapsed = command.flags.has(WRITE) && lapses != engine.cluster().lapses();
         let (rests, is_cut_off) = (!done && work.rests(), connection.session.is_cut_off || has_lapsed);
         if is_cut_off {

@@ -83,10 +83,12 @@ struct Yielding<'l, 'b> {
 impl Lent for Yielding<'_, '_> {
     fn serve(&mut self, is_lent: bool) {
         self.worker.is_lent = is_lent;
+        let visit = self.worker.metrics().running.visit();
         if let Some(rest) = self.rest.take() {
             self.worker.end_tick(rest, clock::now());
         }
         self.worker.serve_in_script();
+        self.worker.metrics().running.resume(visit);
         self.worker.is_lent = false;
     }
 

@@ -263,6 +263,8 @@ impl Worker {
         let items = &mut items[..allowed];
         let mut start = self.replies.len();
         self.replies.sink().set_protocol(self.connections[token].protocol);
+        let client = self.connections[token].session.info.id;
+        self.metrics().running.begin_visit(client);
         let began = self.metrics().clock();
         let (mut done, end) = self.run_visit(items, spans, now);
         let took = self.metrics().clock().since(began);
@@ -299,6 +301,7 @@ impl Worker {
                 connection.meter.count_commands(usize::from(!matches!(last, Flow::RetryLater | Flow::Postponed)));
             }
         }
+        self.metrics().running.end_visit();
         self.note_reply(token, start);
         self.deliver_own();
         self.follow(token, last);

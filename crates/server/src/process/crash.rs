@@ -3,14 +3,16 @@
 //! ```text
 //! === CINNABAR BUG REPORT START: Cut & paste starting from here ===
 //! 1234:M 21 Nov 2026 05:26:01.123 # Cinnabar 0.1.0 crashed by signal: 6
-//! ------ STACK TRACE ------          the failed thread's stack, and every thread's work
+//! ------ STACK TRACE ------          a panic's stack; every thread, with its work and its stack
 //! ------ STACK TRACE DONE ------
 //! ------ REGISTERS ------            of the failed thread, after a signal
 //! ------ INFO OUTPUT ------
 //! ------ CLIENT LIST OUTPUT ------
-//! ------ CURRENT CLIENT INFO ------  the client of the failed thread
+//! ------ CURRENT CLIENT INFO ------  the client of the failed thread, and the arguments of its command
+//! ------ EXECUTING CLIENT INFO ----- the same, with the command that a transaction or a script of it runs
 //! ------ MODULES INFO OUTPUT ------
 //! ------ CONFIG DEBUG OUTPUT ------  directives that are not the default
+//! ------ FAST MEMORY TEST ------     pages that do not keep what is written there
 //! === CINNABAR BUG REPORT END ...
 //! ```
 //!
@@ -19,11 +21,15 @@
 //! them, and the wait for it is limited.
 //!
 //! A fatal signal is reported by a thread that waits for it ([`fatal_signals`]), while the failed thread sleeps. Beside
-//! each thread stands its state in the system and, for a worker, the latest command of the client that it served last.
-//! Names of functions stand only in the failed thread's own stack, and for where the kernel has a thread wait.
+//! each thread stands its state in the system and, for a worker, the latest command of the client that it served last,
+//! followed by its [stack](thread_stacks). [Arguments](running_args) are read from the memory of the process.
 
 use crate::process::fatal_signals;
 use crate::process::fault::Fault;
+use crate::process::memory_check::{self, Outcome};
+use crate::process::running_args::{Memory, Words};
+use crate::process::thread_stacks;
+use crate::system::allocator;
 use crate::system::clock;
 use crate::system::log;
 use crate::workers::shared::Shared;
@@ -35,13 +41,13 @@ use commands::core::dispatch;
 use commands::version::CINNABAR;
 use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, is_sensitive};
+use engine::per_worker::WORKERS_MAX;
 use resp::reply_value::{Decoder, Value};
 use resp::{Protocol, Reply};
 use signal_hook::consts::{SIGABRT, SIGALRM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use std::backtrace::Backtrace;
-use std::fmt::Write;
 use std::fs;
 use std::io;
 use std::panic::PanicHookInfo;
@@ -73,6 +79,7 @@ pub fn watch(shared: &Arc<Shared>) -> io::Result<()> {
     // A second server in the process would be a test's.
     let _ = SERVER.set(Arc::downgrade(shared));
     set_watchdog(&shared.engine.config().snapshot());
+    thread_stacks::watch()?;
     fatal_signals::watch(crashed)?;
     let mut signals = Signals::new([SIGALRM])?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -142,11 +149,9 @@ fn watched(engine: &engine::Engine) -> Vec<u64> {
 fn log_threads(cause: &str) {
     let server = SERVER.get().and_then(Weak::upgrade);
     let line = format!("{}:signal-handler ({})", std::process::id(), clock::now().unix_ms().seconds());
-    let threads = threads(server.as_deref());
-    log::raw(&format!(
-        "\n{line} \n--- {cause} ---\n\n------ STACK TRACE ------\n\
-         {threads}\n------ STACK TRACE DONE ------\n{line} --------\n"
-    ));
+    log::raw(&format!("\n{line} \n--- {cause} ---\n\n------ STACK TRACE ------\n"));
+    log_stacks(server.as_deref());
+    log::raw(&format!("\n------ STACK TRACE DONE ------\n{line} --------\n"));
 }
 
 fn place(panic: &PanicHookInfo<'_>) -> String {
@@ -164,7 +169,7 @@ fn end(failure: &Failure, signal: i32) -> ! {
     let wanted = config.as_ref().is_none_or(|config| config.flag(Directive::CRASH_LOG_ENABLED));
     if REPORTING.swap(true, SeqCst) {
         // The thread that reports ends the process.
-        thread::sleep(PATIENCE * 2);
+        thread::sleep(fatal_signals::PATIENCE);
     } else if wanted {
         fatal_signals::become_reporter();
         report(failure, server);
@@ -181,14 +186,15 @@ fn end(failure: &Failure, signal: i32) -> ! {
 
 fn report(failure: &Failure, server: Option<Arc<Shared>>) {
     let Failure { cause, stack, registers, .. } = failure;
+    // The report's own INFO is a command of the first worker, too.
+    let running = server.as_deref().and_then(|server| running(server, &failure.thread));
     log::raw("\n\n=== CINNABAR BUG REPORT START: Cut & paste starting from here ===\n");
     let mut lines = cause.lines();
     log::warning(format_args!("Cinnabar {CINNABAR} {}", lines.next().unwrap_or_default()));
     lines.for_each(log::warning);
-    log::raw(&format!(
-        "\n------ STACK TRACE ------\n{stack}\n{}------ STACK TRACE DONE ------\n",
-        threads(server.as_deref())
-    ));
+    log::raw(&format!("\n------ STACK TRACE ------\n{stack}"));
+    log_stacks(server.as_deref());
+    log::raw("\n------ STACK TRACE DONE ------\n");
     if !registers.is_empty() {
         log::raw(&format!("\n------ REGISTERS ------\n{registers}"));
     }
@@ -197,10 +203,13 @@ fn report(failure: &Failure, server: Option<Arc<Shared>>) {
             log::raw(&format!("\n------ INFO OUTPUT ------\n{answer}"));
         }
         let failed = failure.thread.clone();
-        if let Some((all, current)) = ask(server, move |server| clients(server, &failed)) {
+        let id = running.as_ref().map(|running| running.client);
+        if let Some((all, current)) = ask(server, move |server| clients(server, &failed, id)) {
             log::raw(&format!("\n------ CLIENT LIST OUTPUT ------\n{all}"));
             if let Some(client) = current {
-                log::raw(&format!("\n------ CURRENT CLIENT INFO ------\n{client}"));
+                let Running { args, inner, .. } = running.unwrap_or_default();
+                log::raw(&format!("\n------ CURRENT CLIENT INFO ------\n{client}{args}"));
+                log::raw(&format!("\n------ EXECUTING CLIENT INFO ------\n{client}{inner}"));
             }
         }
         log::raw("\n------ MODULES INFO OUTPUT ------\n");
@@ -210,6 +219,11 @@ fn report(failure: &Failure, server: Option<Arc<Shared>>) {
         if !context.is_empty() {
             log::raw(&format!("debug-context {context}\n"));
         }
+        if config.flag(Directive::CRASH_MEMCHECK_ENABLED) {
+            // The allocator's threads cannot be asked to stand still.
+            let _ = ask(server, |_| allocator::give_back_in_background(false));
+            log_memory_check();
+        }
     }
     log::raw(
         "\n=== CINNABAR BUG REPORT END. Make sure to include from START to END. ===\n\n\
@@ -217,6 +231,30 @@ fn report(failure: &Failure, server: Option<Arc<Shared>>) {
          To look for bad memory: cinnabar-server --test-memory <megabytes>\n\
          To look at the system's settings: cinnabar-server --check-system\n\n",
     );
+}
+
+/// Logs a test of the memory, for which all other threads stand still for a moment.
+fn log_memory_check() {
+    log::raw("\n------ FAST MEMORY TEST ------\n");
+    let text = match memory_check::run(&other_threads()) {
+        None => "There was no test: not all threads stood still.\n".to_owned(),
+        Some(Outcome { pages, bad: 0, is_cut }) => {
+            let rest = if is_cut { ", and others were left out, since it took too long" } else { "" };
+            format!(
+                "Fast memory test PASSED: {pages} pages keep what is written{rest}. Memory may be bad all the same.\n"
+            )
+        }
+        Some(Outcome { pages, bad, .. }) => format!(
+            "!!! MEMORY ERROR DETECTED! {bad} of {pages} pages do not keep what is written. Check your memory ASAP !!!\n"
+        ),
+    };
+    log::raw(&text);
+}
+
+/// Returns the threads of the process but the calling one.
+fn other_threads() -> Vec<i32> {
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    threads(None).into_iter().map(|thread| thread.number).filter(|number| *number != own).collect()
 }
 
 /// Returns the directives that differ from their defaults, but for secrets.
@@ -231,9 +269,34 @@ fn changed(config: &Config) -> String {
         .collect()
 }
 
-/// Returns a line for every thread: its number, name, state, place in the kernel, and served client.
-fn threads(server: Option<&Shared>) -> String {
-    let mut text = String::new();
+/// Logs a line for every thread but the calling one, and its stack.
+fn log_stacks(server: Option<&Shared>) {
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let threads = threads(server);
+    let others = threads.iter().filter(|thread| thread.number != own && !thread.is_deaf);
+    thread_stacks::record(&others.map(|thread| thread.number).collect::<Vec<_>>());
+    for Thread { number, line, is_deaf } in threads {
+        let stack = match is_deaf {
+            true => "no stack: the thread blocks signals\n".to_owned(),
+            false if number == own => String::new(),
+            false => thread_stacks::stack_of(number),
+        };
+        log::raw(&format!("\n{line}\n{stack}"));
+    }
+}
+
+/// A thread of the process.
+struct Thread {
+    number: i32,
+    /// Its number, name, state, place in the kernel, and served client.
+    line: String,
+    /// Whether it blocks the signal by which it is asked for its stack.
+    is_deaf: bool,
+}
+
+/// Returns the threads of the process.
+fn threads(server: Option<&Shared>) -> Vec<Thread> {
+    let mut threads = Vec::new();
     for entry in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let read = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
         let status = read("status");
@@ -241,9 +304,13 @@ fn threads(server: Option<&Shared>) -> String {
         let (number, name, wait) = (entry.file_name(), read("comm"), read("wchan"));
         let (number, name) = (number.to_string_lossy(), name.trim_end());
         let served = server.and_then(|server| served(server, name)).unwrap_or_default();
-        writeln!(text, "{number} {name}: {state} {wait}{served}").expect("a String takes everything");
+        let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:"));
+        let blocked = blocked.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        let is_deaf = blocked.is_some_and(thread_stacks::is_deaf);
+        let line = format!("{number} {name}: {state} {wait}{served}");
+        threads.extend(number.parse().map(|number| Thread { number, line, is_deaf }));
     }
-    text
+    threads
 }
 
 /// Returns the latest command of the client that this thread served last.
@@ -257,17 +324,45 @@ fn served(server: &Shared, thread: &str) -> Option<String> {
 
 /// Returns the client that the worker with this thread served last.
 fn latest_client(server: &Shared, thread: &str) -> Option<Arc<ClientInfo>> {
-    let worker = thread.strip_prefix("worker-")?.parse::<usize>().ok()?;
+    let worker = worker_of(thread)?;
     let own = server.engine.clients().all().into_iter().filter(|client| client.worker.load(Relaxed) == worker);
     own.max_by_key(|client| client.active_at.load(Relaxed))
 }
 
-/// Returns the lines of all clients, and of the one that the failed thread was working for.
-fn clients(server: &Shared, failed: &str) -> (String, Option<String>) {
+/// The command that the failed thread runs.
+#[derive(Default)]
+struct Running {
+    /// The client's number.
+    client: u64,
+    /// Lines about its arguments, and about those of the command within it, or the same.
+    args: String,
+    inner: String,
+}
+
+/// Returns the command that the failed thread runs, if it is a worker that serves a client.
+fn running(server: &Shared, failed: &str) -> Option<Running> {
+    let visit = server.engine.metrics()[worker_of(failed)?].running.visit()?;
+    let hides = server.engine.config().snapshot().flag(Directive::HIDE_USER_DATA_FROM_LOG);
+    let memory = Memory::open()?;
+    let lines = |words: Option<Words>| words.map(|words| words.lines(hides));
+    let args = lines(visit.args.and_then(|args| Words::of_running(&memory, &args))).unwrap_or_default();
+    let inner = lines(visit.inner.and_then(|inner| Words::at(&memory, &inner))).unwrap_or_else(|| args.clone());
+    Some(Running { client: visit.client, args, inner })
+}
+
+/// Returns the lines of all clients, and of the one that the failed thread works for: the one with this number, or the
+/// one that it has served last.
+fn clients(server: &Shared, failed: &str, id: Option<u64>) -> (String, Option<String>) {
     let now = clock::now().unix_ms();
     let line = |client: &ClientInfo| described(&server.engine, client, now) + "\n";
-    let all = server.engine.clients().all().iter().map(|client| line(client)).collect();
-    (all, latest_client(server, failed).map(|client| line(&client)))
+    let clients = server.engine.clients().all();
+    let served = clients.iter().find(|client| Some(client.id) == id).cloned();
+    let current = served.or_else(|| latest_client(server, failed)).map(|client| line(&client));
+    (clients.iter().map(|client| line(client)).collect(), current)
+}
+
+fn worker_of(thread: &str) -> Option<usize> {
+    thread.strip_prefix("worker-")?.parse().ok().filter(|worker| *worker < WORKERS_MAX)
 }
 
 /// Returns INFO's text.
@@ -305,9 +400,8 @@ mod tests {
             let _ = stopped.recv();
         });
         let number = is_ready.recv().unwrap();
-        let line_of =
-            |text: String| text.lines().find(|line| line.starts_with(&format!("{number} "))).map(str::to_owned);
-        let line = line_of(threads(None)).unwrap();
+        let threads = threads(None);
+        let line = &threads.iter().find(|thread| thread.number == number.get()).unwrap().line;
         let (named, told) = line.split_once(": ").unwrap();
         assert_eq!(named, format!("{number} lazy-free-7"));
         let words: Vec<&str> = told.split(' ').collect();

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// Time that a failed thread waits for the report.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time that a failed thread waits for a report.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The thread that reports, by its number; 0: none does.
 static REPORTER: AtomicI32 = AtomicI32::new(0);

@@ -57,7 +57,7 @@ const fn sub(name: &'static str, arguments: RangeInclusive<usize>, run: Handler)
 
 const SUBCOMMANDS: &[Subcommand] = &[
     sub("aof-flush-sleep", 3..=3, switches::aof_flush_sleep),
-    sub("assert", 2..=2, crashes::assert),
+    sub("assert", 2..=ANY, crashes::assert),
     sub("change-repl-id", 2..=2, internals::change_replication_id),
     sub("client-enforce-reply-list", 3..=3, switches::client_enforce_reply_list),
     sub("client-eviction", 2..=2, internals::client_eviction),
@@ -82,8 +82,8 @@ const SUBCOMMANDS: &[Subcommand] = &[
     sub("mallctl", 3..=4, internals::allocator_number),
     sub("mallctl-str", 3..=3, internals::allocator_text),
     sub("object", 3..=4, debug_values::object),
-    sub("oom", 2..=2, crashes::out_of_memory),
-    sub("panic", 2..=2, crashes::panic),
+    sub("oom", 2..=ANY, crashes::out_of_memory),
+    sub("panic", 2..=ANY, crashes::panic),
     sub("pause-after-fork", 3..=3, switches::pause_after_fork),
     sub("pause-cron", 3..=3, switches::pause_cron),
     sub("populate", 3..=5, reload::populate),

@@ -24,7 +24,7 @@ directives! { after super::tls::END;
     /// Write a report into the log when the process cannot go on.
     CRASH_LOG_ENABLED = flag("crash-log-enabled", true);
     /// Test the memory in that report.
-    CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true).unsupported("A crash report of Cinnabar does not test the memory").unmet(Unmet::Shown);
+    CRASH_MEMCHECK_ENABLED = flag("crash-memcheck-enabled", true);
     /// Text that a crash report adds about the work of the server.
     DEBUG_CONTEXT = text("debug-context", "").keeps_empty().hidden();
     /// Keep keys and values out of crash reports.
