@@ -1,7 +1,7 @@
 //! A failover's steps up to the promotion of a replica. Only the elected Sentinel goes beyond the first.
 
 use crate::model::effect::{Level, Millis};
-use crate::model::instance::{FailoverState, Flags, InstanceId};
+use crate::model::instance::{FailoverState, Flags, InstanceId, Role};
 use crate::sentinel::{DESYNC_MAX, Sentinel};
 
 /// Two Sentinels that request votes at the same moment both miss a majority if few others vote. So each waits for those
@@ -187,6 +187,7 @@ impl Sentinel {
             let time = if is_forced { left.min(PATIENCE) } else { left };
             self.send_failover_to(primary, &address, time)
         } else {
+            self.instances[promoted].reconf_sent = self.now;
             self.send_replica_of(promoted, None)
         };
         if sent {
@@ -207,6 +208,25 @@ impl Sentinel {
         if self.now - group.failover.state_since > group.failover_timeout {
             self.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");
             self.abort_failover(primary);
+            return;
+        }
+        let promoted = group.failover.promoted;
+        let is_coordinated = self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER);
+        if let Some(promoted) = promoted.filter(|_| !is_coordinated) {
+            self.promote_again(promoted);
+        }
+    }
+
+    /// Repeats the order to lead if the connection has ended since: the order may have been lost with it.
+    fn promote_again(&mut self, promoted: InstanceId) {
+        let instance = &self.instances[promoted];
+        let link = &self.links[instance.link];
+        let is_new = link.command.as_ref().is_some_and(|connection| connection.since > instance.reconf_sent);
+        // The server has answered on the new connection, and reported to be a replica still.
+        let has_reported = instance.info_refresh > instance.reconf_sent && link.open_ping == 0;
+        if is_new && has_reported && !link.disconnected && instance.reported.role == Some(Role::Replica) {
+            self.instances[promoted].reconf_sent = self.now;
+            self.send_replica_of(promoted, None);
         }
     }
 
@@ -225,7 +245,7 @@ impl Sentinel {
         }
     }
 
-    fn abort_failover(&mut self, primary: InstanceId) {
+    pub(crate) fn abort_failover(&mut self, primary: InstanceId) {
         let flags = Flags::FAILOVER_IN_PROGRESS.and(Flags::FORCE_FAILOVER).and(Flags::COORDINATED_FAILOVER);
         self.instances[primary].flags.remove(flags);
         self.enter(primary, FailoverState::None);

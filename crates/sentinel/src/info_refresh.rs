@@ -194,6 +194,9 @@ impl Sentinel {
         let host = reported.primary_host.as_deref().unwrap_or_default();
         if reported.primary_port != i64::from(address.port) || !self.is_host_of(&address, host) {
             self.fix_replica(id, reported.primary_changed);
+            if !reported.primary_link_up {
+                self.turn_to_lonely_primary(id);
+            }
         }
         self.note_reconfiguration(id);
     }
@@ -205,6 +208,32 @@ impl Sentinel {
         if self.looks_sane(primary) && self.instances[id].not_down_for(wait, self.now) && self.now - since > wait {
             let address = self.instances[primary].address.clone();
             if self.send_replica_of(id, Some(&address)) {
+                self.event_of(Level::Notice, "+fix-slave-config", id, "");
+            }
+        }
+    }
+
+    /// Turns a replica that has lost another primary to this one, if that serves no client as too few servers follow it.
+    /// The order of the failover may have been lost.
+    fn turn_to_lonely_primary(&mut self, id: InstanceId) {
+        let primary = self.instances.primary_of(id);
+        let (instance, replica) = (&self.instances[primary], &self.instances[id]);
+        // The other Sentinels replace the primary when it has been unconfirmed for longer.
+        let wait = instance.down_after / 2;
+        let since = replica.reported.primary_changed.max(replica.reconf_sent);
+        let group = self.instances.group(primary);
+        // Another Sentinel may promote the replica meanwhile.
+        let is_chosen = self.now - group.failover.started < group.failover_timeout;
+        let is_lonely = instance.reported.role == Some(Role::Primary)
+            && matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked))
+            && !instance.reported.was_started_as_primary
+            && !instance.flags.has(Flags::FAILOVER_IN_PROGRESS)
+            && self.silence(primary) <= instance.down_after
+            && self.now - instance.info_refresh < self.periods.info * 2;
+        if is_lonely && !is_chosen && self.now - since > wait {
+            let address = instance.address.clone();
+            if self.send_replica_of(id, Some(&address)) {
+                self.instances[id].reconf_sent = self.now;
                 self.event_of(Level::Notice, "+fix-slave-config", id, "");
             }
         }

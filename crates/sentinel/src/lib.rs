@@ -30,6 +30,7 @@ mod odown;
 mod orders;
 mod periodic_commands;
 mod reconfiguration;
+mod refusals;
 mod reset;
 mod scripts;
 mod select_replica;

@@ -1,6 +1,6 @@
 //! Instances that are down: in this Sentinel's own view, and in that of enough of them.
 
-use crate::model::effect::Level;
+use crate::model::effect::{Level, Millis};
 use crate::model::instance::{Acknowledging, Flags, InstanceId, Kind, Role};
 use crate::model::instance_transport::ReplyTo;
 use crate::sentinel::Sentinel;
@@ -10,15 +10,8 @@ impl Sentinel {
     /// Checks whether this Sentinel cannot reach an instance, or a primary is none any more.
     pub(crate) fn check_subjectively_down(&mut self, id: InstanceId) {
         self.close_stale(id);
+        let silent = self.silence(id);
         let instance = &self.instances[id];
-        let link = &self.links[instance.link];
-        let silent = if link.open_ping != 0 {
-            self.now - link.open_ping
-        } else if link.disconnected {
-            self.now - link.last_available
-        } else {
-            0
-        };
         let primary = instance.kind == Kind::Primary;
         let no_primary_since = self.now - instance.reported.role_since;
         let demoted = primary
@@ -41,6 +34,18 @@ impl Sentinel {
         } else if !down && was_down {
             self.event_of(Level::Warning, "-sdown", id, "");
             self.instances[id].flags.remove(Flags::S_DOWN.and(Flags::SCRIPT_KILL_SENT));
+        }
+    }
+
+    /// Returns for how long an instance has not answered.
+    pub(crate) fn silence(&self, id: InstanceId) -> Millis {
+        let link = &self.links[self.instances[id].link];
+        if link.open_ping != 0 {
+            self.now - link.open_ping
+        } else if link.disconnected {
+            self.now - link.last_available
+        } else {
+            0
         }
     }
 

@@ -106,21 +106,23 @@ impl Sentinel {
         orders.push(vec![b"CLIENT", b"KILL", b"TYPE", b"normal"]);
         orders.push(vec![b"CLIENT", b"KILL", b"TYPE", b"pubsub"]);
         orders.push(vec![b"EXEC"]);
-        self.send_orders(id, &orders)
+        self.send_transaction(id, &orders)
     }
 
-    /// Asks a primary to hand over to a replica by itself.
+    /// Asks a primary to hand over to a replica by itself. The pause of its clients begins only if this Sentinel has the
+    /// right to end it, too: all of the transaction is refused otherwise.
     pub(crate) fn send_failover_to(&mut self, primary: InstanceId, address: &Address, timeout: Millis) -> bool {
         let (host, port) = (self.announced(address).to_string(), address.port.to_string());
         let timeout = timeout.to_string();
         let timeout = timeout.as_bytes();
-        let orders: [Vec<&[u8]>; 4] = [
+        let orders: [Vec<&[u8]>; 5] = [
             vec![b"MULTI"],
+            vec![b"CLIENT", b"UNPAUSE"],
             vec![b"CLIENT", b"PAUSE", timeout, b"WRITE"],
             vec![b"FAILOVER", b"TO", host.as_bytes(), port.as_bytes(), b"TIMEOUT", timeout],
             vec![b"EXEC"],
         ];
-        self.send_orders(primary, &orders)
+        self.send_transaction(primary, &orders)
     }
 
     /// Disconnects a server's clients after a coordinated failover.
@@ -133,10 +135,6 @@ impl Sentinel {
             vec![b"CLIENT", b"UNPAUSE"],
             vec![b"EXEC"],
         ];
-        self.send_orders(id, &orders)
-    }
-
-    fn send_orders(&mut self, id: InstanceId, orders: &[Vec<&[u8]>]) -> bool {
-        orders.iter().all(|order| self.send(id, ReplyTo::Nothing, order))
+        self.send_transaction(id, &orders)
     }
 }

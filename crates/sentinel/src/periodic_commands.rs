@@ -3,6 +3,7 @@
 use crate::model::effect::{ConnectionId, Effect, Level, Millis};
 use crate::model::instance::{InstanceId, Kind, TransportId};
 use crate::model::instance_transport::{Awaited, HELLO_CHANNEL, ReplyTo};
+use crate::refusals::name_of;
 use crate::sentinel::Sentinel;
 use resp::reply_value::{Value, encode_command};
 
@@ -39,23 +40,38 @@ impl Sentinel {
             match &value {
                 Value::Array(items) | Value::Push(items) if pubsub => {
                     self.links[link].pubsub_activity = self.now;
+                    if items.first().is_some_and(|word| *word == Value::Bulk(b"subscribe".to_vec())) {
+                        self.note_subscription(link, &Value::Null);
+                    }
                     self.message(items);
                 }
                 _ => match open.awaited.pop_front() {
-                    Some(awaited) => self.reply(link, awaited, &value),
+                    Some(awaited) => self.reply(link, &awaited, &value),
                     // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
-                    None => self.close(connection),
+                    None => {
+                        self.note_subscription(link, &value);
+                        self.close(connection);
+                    }
                 },
             }
         }
     }
 
-    fn reply(&mut self, link: TransportId, awaited: Awaited, value: &Value) {
+    /// Takes the reply to SUBSCRIBE on a link, which one instance has.
+    fn note_subscription(&mut self, link: TransportId, value: &Value) {
+        let found = self.instances.all().find(|(_, instance)| instance.link == link).map(|(&id, _)| id);
+        if let Some(id) = found {
+            self.note_outcome(id, "SUBSCRIBE", value);
+        }
+    }
+
+    fn reply(&mut self, link: TransportId, awaited: &Awaited, value: &Value) {
         let Some(id) = awaited.instance.filter(|&id| self.instances.contains(id)) else {
             return;
         };
+        self.note_reply(id, awaited, value);
         match awaited.reply_to {
-            ReplyTo::Nothing => {}
+            ReplyTo::Nothing | ReplyTo::Transaction => {}
             ReplyTo::Ping => self.ping_reply(link, id, value),
             ReplyTo::Publish if matches!(value, Value::Error(_)) => {}
             ReplyTo::Publish => self.instances[id].last_publish = self.now,
@@ -188,10 +204,23 @@ impl Sentinel {
         encode_command(&mut bytes, &words);
         // The answer to SUBSCRIBE is a message, unless it is refused.
         if args[0] != b"SUBSCRIBE" {
-            connection.awaited.push_back(Awaited { instance: Some(id), reply_to });
+            let order = name_of(args);
+            connection.awaited.push_back(Awaited { instance: Some(id), reply_to, order, queued: Vec::new() });
         }
         self.effects.push(Effect::Send { connection: connection.id, bytes });
         true
+    }
+
+    /// Sends a transaction's commands, the first and the last of which are MULTI and EXEC.
+    pub(crate) fn send_transaction(&mut self, id: InstanceId, orders: &[Vec<&[u8]>]) -> bool {
+        let [before @ .., exec] = orders else { return true };
+        let are_sent = before.iter().all(|order| self.send(id, ReplyTo::Nothing, order));
+        let is_sent = are_sent && self.send(id, ReplyTo::Transaction, exec);
+        let connection = self.links[self.instances[id].link].command.as_mut();
+        if let Some(last) = connection.filter(|_| is_sent).and_then(|connection| connection.awaited.back_mut()) {
+            last.queued = before[1..].iter().map(|order| name_of(order)).collect();
+        }
+        is_sent
     }
 
     fn send_auth(&mut self, id: InstanceId, pubsub: bool) {
