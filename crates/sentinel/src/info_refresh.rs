@@ -213,8 +213,8 @@ impl Sentinel {
         }
     }
 
-    /// Turns a replica that has lost another primary to this one, if that serves no client as too few servers follow it.
-    /// The order of the failover may have been lost.
+    /// Turns a replica that has lost another primary to this one, if that serves no client as too few servers follow
+    /// it. The order of the failover may have been lost.
     fn turn_to_lonely_primary(&mut self, id: InstanceId) {
         let primary = self.instances.primary_of(id);
         let (instance, replica) = (&self.instances[primary], &self.instances[id]);

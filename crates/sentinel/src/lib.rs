@@ -30,7 +30,6 @@ mod odown;
 mod orders;
 mod periodic_commands;
 mod reconfiguration;
-mod refusals;
 mod reset;
 mod scripts;
 mod select_replica;

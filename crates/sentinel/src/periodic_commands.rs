@@ -3,7 +3,7 @@
 use crate::model::effect::{ConnectionId, Effect, Level, Millis};
 use crate::model::instance::{InstanceId, Kind, TransportId};
 use crate::model::instance_transport::{Awaited, HELLO_CHANNEL, ReplyTo};
-use crate::refusals::name_of;
+use crate::orders::name_of;
 use crate::sentinel::Sentinel;
 use resp::reply_value::{Value, encode_command};
 

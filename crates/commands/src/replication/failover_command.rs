@@ -9,9 +9,9 @@
 //!
 //! [`replication::failover_state`] decides each step.
 //!
-//! A Sentinel pauses writes for its failover with CLIENT PAUSE, so that clients find the new primary before their writes
-//! are refused. A paused server applies nothing of its primary's stream either, and acknowledges nothing. So the pause
-//! ends soon once the server follows the replica, also if that Sentinel is gone.
+//! A Sentinel pauses writes for its failover with CLIENT PAUSE, so that clients find the new primary before their
+//! writes are refused. A paused server applies nothing of its primary's stream either, and acknowledges nothing. So the
+//! pause ends soon once the server follows the replica, also if that Sentinel is gone.
 
 use crate::core::args::Args;
 use crate::core::client_line::described;
