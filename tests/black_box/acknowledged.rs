@@ -1,7 +1,7 @@
 //! Writes that are acknowledged by replicas: processes that follow each other, one of which stands still or is gone.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, send};
+use crate::harness::{Server, bytes_of, eventually, expect_bytes, free_port, is_peer, owned, send};
 use redis::Connection;
 
 const OPTIONS: [&str; 8] = [
@@ -152,6 +152,34 @@ fn orders_of_a_node_tell_of_no_data_and_wait_for_no_replica() {
     assert!(eventually(|| ask(&mut client, "SET k 1") == OPEN));
     assert_eq!(ask(&mut client, "GET k"), OPEN);
     assert_eq!(ask(&mut client, "CLUSTER FLUSHSLOT 7629"), OPEN, "the slot had a key");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn commands_that_touch_no_data_wait_for_no_replica_whichever_thread_replies() {
+    if is_peer() {
+        return;
+    }
+    let server = Server::start_with(|folder, port| {
+        let config = folder.write("server.conf", &format!("port {port}\nsave \"\"\naclfile users.acl\n"));
+        folder.write("users.acl", "");
+        [owned(&[&config.to_string_lossy()]), owned(&OPTIONS)].concat()
+    });
+    let mut client = server.client();
+    assert!(eventually(|| ask(&mut client, "SET k 1") == OPEN));
+    let orders =
+        ["ACL SAVE", "ACL LOAD", "CONFIG REWRITE", "CONFIG RESETSTAT", "SAVE", "CLIENT KILL TYPE pubsub", "WAIT 0 1"];
+    for order in orders {
+        let reply = ask(&mut client, order);
+        assert!(reply == "OK" || reply.parse::<u32>().is_ok(), "{order}: {reply}");
+    }
+    assert_eq!(ask(&mut client, "WAIT 1 1"), "0", "a wait in vain tells the number of replicas");
+    for queued in ["CONFIG REWRITE", "CLIENT KILL TYPE pubsub", "CLIENT UNPAUSE"] {
+        assert_eq!([ask(&mut client, "MULTI"), ask(&mut client, queued)], ["OK", "QUEUED"]);
+        let reply = ask(&mut client, "EXEC");
+        assert_ne!(reply, OPEN, "{queued} in a transaction");
+    }
+    assert_eq!(ask(&mut client, "GET k"), OPEN);
     assert!(server.stop().success());
 }
 

@@ -93,6 +93,13 @@ class Page:
                 raise SystemExit(f"{self.name}:{number}: it printed\n{lines}")
 
 
+def free_node_port():
+    """Returns a port for a node of a cluster: the port of its bus, 10000 above, is none that clients get from the system."""
+    while (port := free_port()) + 10_000 >= 32_000:
+        pass
+    return port
+
+
 def environment(args, folder):
     programs = [os.path.abspath(args.programs), os.path.join(os.path.abspath(args.peers), "newest/bin")]
     ports = ("PORT", "OLD_PORT", "REPLICA_PORT", "ADMIN_PORT", "TLS_PORT")
@@ -103,6 +110,7 @@ def environment(args, folder):
         SOURCE=os.path.abspath(os.path.join(HERE, "../..")),
         **{name: str(free_port()) for name in ports},
         SENTINEL_PORTS=" ".join(str(free_port()) for _ in range(3)),
+        NODE_PORTS=" ".join(str(free_node_port()) for _ in range(8)),
     )
 
 

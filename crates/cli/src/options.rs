@@ -35,7 +35,7 @@ pub enum StdinArgument {
 pub enum ScriptStepping {
     /// `--ldb`: beside the others, and what it changed is undone.
     Forked,
-    /// `--ldb-sync-mode`: the others wait, and what it changed stays.
+    /// `--ldb-sync-mode`: clients that need the script's keys wait (Redis and Valkey: all), and its changes stay.
     Synchronous,
 }
 

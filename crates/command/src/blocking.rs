@@ -26,7 +26,7 @@
 use crate::core::acl_check::{self, Call};
 use crate::core::admission::{self, Verdict};
 use crate::core::args::Args;
-use crate::core::command::{Command, Group, READONLY, WRITE};
+use crate::core::command::{Command, READONLY, WRITE};
 use crate::core::command_table::lookup;
 use crate::core::context::{Blocking, Context, Flow, KeyArgs, Now};
 use crate::core::session::{Identity, Session};
@@ -392,9 +392,8 @@ impl WaitRequest for BlockedClient {
     }
 
     fn tells_of_data(&self) -> bool {
-        // An order of the node waits until it is carried out, and replies the result.
-        let is_order = self.command.group == Group::Cluster;
-        !is_order || self.command.flags.has(READONLY) || self.command.flags.has(WRITE)
+        // Other commands wait until an order is carried out or a file is written, and reply the result.
+        self.command.flags.has(READONLY) || self.command.flags.has(WRITE)
     }
 
     fn argument_bytes(&self) -> usize {

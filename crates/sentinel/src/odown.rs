@@ -1,6 +1,6 @@
 //! Instances that are down: in this Sentinel's own view, and in that of enough of them.
 
-use crate::model::effect::Level;
+use crate::model::effect::{Level, Millis};
 use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Kind, Role};
 use crate::model::instance_transport::ReplyTo;
 use crate::voter::Voter;
@@ -10,15 +10,8 @@ use resp::reply_value::Value;
 /// Checks whether this Sentinel cannot reach an instance, or a primary is none any more.
 pub(crate) fn check_subjectively_down(watch: &mut Watch, id: InstanceId) {
     close_stale(watch, id);
+    let silent = silence(watch, id);
     let instance = &watch[id];
-    let link = watch.link(id);
-    let silent = if link.open_ping != 0 {
-        watch.now() - link.open_ping
-    } else if link.disconnected {
-        watch.now() - link.last_available
-    } else {
-        0
-    };
     let primary = instance.kind == Kind::Primary;
     let no_primary_since = watch.now() - instance.reported.role_since;
     let demoted = primary
@@ -41,6 +34,18 @@ pub(crate) fn check_subjectively_down(watch: &mut Watch, id: InstanceId) {
     } else if !down && was_down {
         watch.event_of(Level::Warning, "-sdown", id, "");
         watch[id].flags.remove(Flags::S_DOWN.and(Flags::SCRIPT_KILL_SENT));
+    }
+}
+
+/// Returns for how long an instance has not answered.
+pub(crate) fn silence(watch: &Watch, id: InstanceId) -> Millis {
+    let link = watch.link(id);
+    if link.open_ping != 0 {
+        watch.now() - link.open_ping
+    } else if link.disconnected {
+        watch.now() - link.last_available
+    } else {
+        0
     }
 }
 

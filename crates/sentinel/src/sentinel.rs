@@ -3,7 +3,7 @@
 use crate::failovers::{Failovers, start_failover_if_needed};
 use crate::model::effect::{ConnectionId, Effect, Host, Level, Millis, ScriptId};
 use crate::model::instance::{InstanceId, Kind};
-use crate::model::instance_transport::ReplyTo;
+use crate::model::instance_transport::{Awaited, ReplyTo};
 use crate::odown::{ask_other_sentinels, check_objectively_down, check_subjectively_down, down_reply};
 use crate::tilt::Tilt;
 use crate::voter::Voter;
@@ -127,16 +127,17 @@ impl Sentinel {
                 (Incoming::Message, Value::Array(items) | Value::Push(items)) => {
                     self.voter.message(&mut self.watch, items);
                 }
-                (Incoming::Reply(id, reply_to), value) => self.reply(id, reply_to, value),
+                (Incoming::Reply(id, awaited), value) => self.reply(id, &awaited, value),
                 _ => {}
             }
         }
     }
 
-    fn reply(&mut self, id: InstanceId, reply_to: ReplyTo, value: &Value) {
+    fn reply(&mut self, id: InstanceId, awaited: &Awaited, value: &Value) {
         let watch = &mut self.watch;
-        match reply_to {
-            ReplyTo::Nothing => {}
+        watch.note_reply(id, awaited, value);
+        match awaited.reply_to {
+            ReplyTo::Nothing | ReplyTo::Transaction => {}
             ReplyTo::Ping => watch.ping_reply(id, value),
             ReplyTo::Publish if matches!(value, Value::Error(_)) => {}
             ReplyTo::Publish => watch[id].last_publish = watch.now(),

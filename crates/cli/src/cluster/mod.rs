@@ -206,7 +206,8 @@ fn help(_: &Options, console: Console) -> Outcome {
     Err(Reported)
 }
 
-fn help_text() -> String {
+/// Returns the subcommands, each with its options.
+pub fn help_text() -> String {
     let mut text = String::from("Cluster Manager Commands:\n");
     for subcommand in SUBCOMMANDS {
         text.push_str(&format!("  {:<15}{}\n", subcommand.name, subcommand.arguments));

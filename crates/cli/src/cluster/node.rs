@@ -60,6 +60,14 @@ impl Node {
             Ok(session) => self.session = Some(session),
             Err(failure) => return give_up(&failure.to_string()),
         }
+        let login = self.log_in(options, console);
+        if login.is_ok() {
+            self.ask_for_itself();
+        }
+        login
+    }
+
+    fn log_in(&mut self, options: &Options, console: Console) -> Outcome {
         let Some(password) = &options.password else { return Ok(()) };
         let mut auth = vec![b"AUTH".to_vec()];
         auth.extend(options.user.clone());
@@ -69,6 +77,12 @@ impl Node {
             self.session = None;
         }
         login
+    }
+
+    /// Asks for replies about the node alone: one with `cluster-proxy` answers for its cluster otherwise. Other nodes
+    /// ignore the word, or do not know the command.
+    fn ask_for_itself(&mut self) {
+        _ = self.ask(&["CLIENT", "CAPA", "moved"]);
     }
 
     /// Returns the reply to a command; the error is the node's refusal, or why there is no reply.

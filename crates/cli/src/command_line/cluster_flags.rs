@@ -88,10 +88,16 @@ pub const CLUSTER_FLAGS: &[Flag] = &[
     switch(&["--cluster-replica", "--cluster-slave"], "add-node: as a replica.", |draft| {
         draft.cluster.as_replica = true;
     }),
-    value(&["--cluster-primary-id", "--cluster-master-id"], "<node>", "add-node: whose replica.", |draft, text| {
-        draft.cluster.primary_id = Some(utf8(text, "--cluster-primary-id")?);
-        Ok(())
-    }),
+    value(
+        // `--cluster help` has the second one, as valkey-cli's has.
+        &["--cluster-primary-id", "--cluster-primaries-id", "--cluster-master-id"],
+        "<node>",
+        "add-node: whose replica.",
+        |draft, text| {
+            draft.cluster.primary_id = Some(utf8(text, "--cluster-primary-id")?);
+            Ok(())
+        },
+    ),
     switch(&["--cluster-only-primaries", "--cluster-only-masters"], "call: primaries only.", |draft| {
         draft.cluster.only_primaries = true;
     }),

@@ -327,6 +327,16 @@ mod tests {
     }
 
     #[test]
+    fn each_option_that_help_of_clusters_names_is_known() {
+        let text = crate::cluster::help_text();
+        let named: Vec<&str> = text.split_whitespace().filter(|word| word.starts_with("--cluster-")).collect();
+        assert!(named.len() > 20);
+        for name in named {
+            assert!(CLUSTER_FLAGS.iter().any(|flag| flag.names.contains(&name)), "{name}");
+        }
+    }
+
+    #[test]
     fn top_is_a_screen_or_a_number() {
         let options = parsed(&["--top"]).unwrap();
         assert_eq!((options.mode, options.top_keys), (Mode::Top, None));

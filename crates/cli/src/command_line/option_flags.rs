@@ -159,7 +159,7 @@ pub const GROUPS: &[(&str, &[Flag])] = &[
             switch(&["--ldb"], "With --eval: debug the script; what it changes is undone.", |draft| {
                 draft.stepping = Some(ScriptStepping::Forked)
             }),
-            switch(&["--ldb-sync-mode"], "The same, but others wait, and what it changes stays.", |draft| {
+            switch(&["--ldb-sync-mode"], "The same on the data itself: clients that need it wait.", |draft| {
                 draft.stepping = Some(ScriptStepping::Synchronous)
             }),
             switch(&["-e"], "End with status 1 when the server replies with an error.", |draft| {

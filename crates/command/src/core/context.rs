@@ -131,6 +131,8 @@ pub struct Context<'c> {
     pub key_args: &'c [(usize, KeyHash)],
     /// In a transaction that changes a replica's primary: the lock under which the stream is applied.
     pub applying: Option<MutexGuard<'c, ()>>,
+    /// The command neither reads nor writes data, although it holds locks: its reply waits for no replica.
+    pub touches_no_data: bool,
 }
 
 impl<'c> Context<'c> {
@@ -145,7 +147,19 @@ impl<'c> Context<'c> {
         reply: &'c mut Reply,
     ) -> Context<'c> {
         let (flow, blocking) = (Flow::Next, Blocking::Refused);
-        Context { engine, keys, reply, session, command, now, flow, blocking, key_args: &[], applying: None }
+        Context {
+            engine,
+            keys,
+            reply,
+            session,
+            command,
+            now,
+            flow,
+            blocking,
+            key_args: &[],
+            applying: None,
+            touches_no_data: false,
+        }
     }
 }
 

@@ -433,7 +433,7 @@ fn note_log(cx: &mut Context<'_>) {
     cx.session.told_at = cx.session.told_at.max(own.told_to);
     let seen_to = match cx.keys.logged_to() {
         Some(length) => {
-            cx.session.has_looked = true;
+            cx.session.has_looked |= !cx.touches_no_data || own.changed_to > 0;
             length
         }
         None => {

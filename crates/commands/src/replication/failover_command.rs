@@ -8,6 +8,10 @@
 //! ```
 //!
 //! [`replication::failover_state`] decides each step.
+//!
+//! A Sentinel pauses writes for its failover with CLIENT PAUSE, so that clients find the new primary before their
+//! writes are refused. A paused server applies nothing of its primary's stream either, and acknowledges nothing. So the
+//! pause ends soon once the server follows the replica, also if that Sentinel is gone.
 
 use crate::core::args::Args;
 use crate::core::client_line::described;
@@ -34,6 +38,9 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
     run: failover,
     ..Command::DEFAULT
 }];
+
+/// Milliseconds for which a pause of writes outlasts the role: Sentinels disconnect the clients meanwhile.
+const PAUSE_AFTER: i64 = 1000;
 
 fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.engine.is_clustered() {
@@ -230,6 +237,9 @@ fn abort(engine: &Engine, failover: &mut Failover, applying: Option<&MutexGuard<
 
 fn release(engine: &Engine) {
     engine.release_writes(Hold::Failover);
+    if engine.replication().is_replica() {
+        engine.limit_pause(SteadyMs(engine.steady_now().0.saturating_add(PAUSE_AFTER)));
+    }
     engine.host().pause_changed();
 }
 
@@ -350,6 +360,25 @@ mod tests {
         }
         assert_ne!(client.engine().replication().history().id, old);
         client.is("SET k v", "+OK");
+    }
+
+    #[test]
+    fn a_pause_of_writes_ends_soon_after_the_role_was_handed_over() {
+        for (mode, answer, is_limited) in
+            [("WRITE", None, true), ("WRITE", Some(&b"-NOPERM no"[..]), false), ("ALL", None, false)]
+        {
+            let mut client = Client::new();
+            add_replica(&client, 7, 1).set_state(ReplicaState::Online);
+            let begun = client.engine().steady_now();
+            client.is("MULTI", "+OK").is(&format!("CLIENT PAUSE 180000 {mode}"), "+QUEUED");
+            client.is("FAILOVER TO 127.0.0.1 1 TIMEOUT 180000", "+QUEUED").is("EXEC", "[+OK +OK]");
+            look_at(&client, true, 1);
+            assert!(client.engine().pause().until() > SteadyMs(begun.0 + 100_000), "its clients may still write");
+            answered(client.engine(), answer);
+            let (engine, until) = (client.engine(), client.engine().pause().until());
+            assert_eq!(until <= SteadyMs(engine.steady_now().0 + PAUSE_AFTER), is_limited, "{mode} {answer:?}");
+            assert!(engine.pause().is_called());
+        }
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::core::acl_check::{self, Call};
 use crate::core::args::Args;
 use crate::core::cluster_routing;
 use crate::core::command::{
-    ALLOW_BUSY, Command, CommandEntry, FAST, Group, LOADING, NO_MULTI, NO_SCRIPT, NOT_QUEUED, RUNS_QUEUED,
-    RUNS_SCRIPTS, SKIP_COMMANDLOG, STALE, key,
+    ALLOW_BUSY, Command, CommandEntry, FAST, Group, LOADING, NO_MULTI, NO_SCRIPT, NOT_QUEUED, READONLY, RUNS_QUEUED,
+    RUNS_SCRIPTS, SKIP_COMMANDLOG, STALE, WRITE, key,
 };
 use crate::core::context::{Blocking, Context, Flow};
 use crate::core::dispatch::seen_unlocked;
@@ -177,6 +177,9 @@ fn exec_queued(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         unwatch(cx.engine, cx.session);
         return Err(Error::ExecAbort);
     }
+    // A watched key that has changed is data, too.
+    let has_no_keys = cx.session.watching.is_none() && multi.commands.iter().all(|queued| queued.keys.is_empty());
+    cx.touches_no_data = has_no_keys && !multi.flags.has(READONLY.and(WRITE).and(RUNS_SCRIPTS));
     let watched = cx.session.watching.iter().flat_map(|watching| &watching.keys).map(|key| key.hash);
     if multi.commands.iter().any(|queued| queued.entry.may_touch_more) {
         cx.keys.escalate()?;

@@ -190,6 +190,11 @@ impl Engine {
         self.pause().end_if_over(self.persistence_status(), now)
     }
 
+    /// Makes a pause of writes that clients have asked for end by that moment. Workers learn of it as of a new pause.
+    pub fn limit_pause(&self, until: SteadyMs) {
+        self.pause().limit(self.persistence_status(), until);
+    }
+
     /// Refuses writes until each caller has called [`release_writes`](Self::release_writes) for the same reason;
     /// commands that run already end first.
     pub fn hold_writes(&self, hold: Hold) {

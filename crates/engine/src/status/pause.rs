@@ -137,6 +137,14 @@ impl Pause {
         over
     }
 
+    /// Makes a pause of writes end by that moment. A pause of all commands keeps its end.
+    pub(crate) fn limit(&self, saves: &PersistenceStatus, until: SteadyMs) {
+        let causes = self.causes.lock();
+        if causes.called == Paused::Writes && self.until() > until {
+            self.publish(saves, &causes, until);
+        }
+    }
+
     pub(crate) fn hold(&self, saves: &PersistenceStatus, hold: Hold, on: bool) {
         let mut causes = self.causes.lock();
         let count = &mut causes.holds[hold as usize];
@@ -175,6 +183,21 @@ mod tests {
         assert_eq!((paused(), pause.until()), (Paused::Writes, SteadyMs(400)));
         pause.end(&saves);
         assert_eq!(paused(), Paused::Nothing);
+    }
+
+    #[test]
+    fn a_pause_of_writes_can_be_limited_and_one_of_all_commands_cannot() {
+        let (pause, saves) = (Pause::default(), PersistenceStatus::default());
+        pause.limit(&saves, SteadyMs(10));
+        assert!(saves.deny_reasons().paused() == Paused::Nothing && !pause.is_called());
+        pause.begin(&saves, Paused::Writes, SteadyMs(300), SteadyMs(0));
+        pause.limit(&saves, SteadyMs(400));
+        assert_eq!(pause.until(), SteadyMs(300), "it ends before");
+        pause.limit(&saves, SteadyMs(20));
+        assert!(!pause.end_if_over(&saves, SteadyMs(19)) && pause.end_if_over(&saves, SteadyMs(20)));
+        pause.begin(&saves, Paused::All, SteadyMs(300), SteadyMs(30));
+        pause.limit(&saves, SteadyMs(40));
+        assert_eq!(pause.until(), SteadyMs(300));
     }
 
     #[test]

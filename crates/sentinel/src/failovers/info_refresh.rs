@@ -5,6 +5,7 @@ use crate::model::effect::Level;
 use crate::model::info_report::InfoReport;
 use crate::model::instance::{Acknowledging, FailoverState, Flags, InstanceId, Kind, OwnFailover, Role};
 use crate::model::instance_address::joined;
+use crate::odown::silence;
 use crate::voter::Voter;
 use crate::watch::Watch;
 
@@ -151,6 +152,9 @@ fn replica_says_replica(watch: &mut Watch, id: InstanceId) {
     let host = reported.primary_host.as_deref().unwrap_or_default();
     if reported.primary_port != i64::from(address.port) || !watch.is_host_of(&address, host) {
         fix_replica(watch, id, reported.primary_changed);
+        if !reported.primary_link_up {
+            turn_to_lonely_primary(watch, id);
+        }
     }
     note_reconfiguration(watch, id);
 }
@@ -162,6 +166,32 @@ fn fix_replica(watch: &mut Watch, id: InstanceId, since: i64) {
     if watch.looks_sane(primary) && watch[id].not_down_for(wait, watch.now()) && watch.now() - since > wait {
         let address = watch[primary].address.clone();
         if watch.send_replica_of(id, Some(&address)) {
+            watch.event_of(Level::Notice, "+fix-slave-config", id, "");
+        }
+    }
+}
+
+/// Turns a replica that has lost another primary to this one, if that serves no client as too few servers follow it.
+/// The order of the failover may have been lost.
+fn turn_to_lonely_primary(watch: &mut Watch, id: InstanceId) {
+    let primary = watch.instances().primary_of(id);
+    let (instance, replica) = (&watch[primary], &watch[id]);
+    // The other Sentinels replace the primary when it has been unconfirmed for longer.
+    let wait = instance.down_after / 2;
+    let since = replica.reported.primary_changed.max(replica.reconf_sent);
+    let group = watch.group(primary);
+    // Another Sentinel may promote the replica meanwhile.
+    let is_chosen = watch.now() - group.failover.started < group.failover_timeout;
+    let is_lonely = instance.reported.role == Some(Role::Primary)
+        && matches!(instance.reported.acknowledges, Some(Acknowledging::Unconfirmed | Acknowledging::Blocked))
+        && !instance.reported.was_started_as_primary
+        && !instance.flags.has(Flags::FAILOVER_IN_PROGRESS)
+        && silence(watch, primary) <= instance.down_after
+        && watch.now() - instance.info_refresh < watch.periods().info * 2;
+    if is_lonely && !is_chosen && watch.now() - since > wait {
+        let address = instance.address.clone();
+        if watch.send_replica_of(id, Some(&address)) {
+            watch[id].reconf_sent = watch.now();
             watch.event_of(Level::Notice, "+fix-slave-config", id, "");
         }
     }

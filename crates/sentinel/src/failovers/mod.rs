@@ -11,7 +11,7 @@ mod select_replica;
 pub(crate) use select_replica::select_replica;
 
 use crate::model::effect::{Level, Millis};
-use crate::model::instance::{FailoverState, Flags, InstanceId};
+use crate::model::instance::{FailoverState, Flags, InstanceId, Role};
 use crate::voter::Voter;
 use crate::watch::Watch;
 use reconfiguration::{reconfigure_replicas, switch_to_promoted};
@@ -218,6 +218,7 @@ fn promote(watch: &mut Watch, primary: InstanceId) {
         let time = if is_forced { left.min(PATIENCE) } else { left };
         watch.send_failover_to(primary, &address, time)
     } else {
+        watch[promoted].reconf_sent = watch.now();
         watch.send_replica_of(promoted, None)
     };
     if sent {
@@ -238,6 +239,24 @@ fn wait_for_promotion(watch: &mut Watch, primary: InstanceId) {
     if watch.now() - group.failover.state_since > group.failover_timeout {
         watch.event_of(Level::Warning, "-failover-abort-slave-timeout", primary, "");
         watch.abort_failover(primary);
+        return;
+    }
+    let promoted = group.failover.promoted;
+    let is_coordinated = watch[primary].flags.has(Flags::COORDINATED_FAILOVER);
+    if let Some(promoted) = promoted.filter(|_| !is_coordinated) {
+        promote_again(watch, promoted);
+    }
+}
+
+/// Repeats the order to lead if the connection has ended since: the order may have been lost with it.
+fn promote_again(watch: &mut Watch, promoted: InstanceId) {
+    let (instance, link) = (&watch[promoted], watch.link(promoted));
+    let is_new = link.command.as_ref().is_some_and(|connection| connection.since > instance.reconf_sent);
+    // The server has answered on the new connection, and reported to be a replica still.
+    let has_reported = instance.info_refresh > instance.reconf_sent && link.open_ping == 0;
+    if is_new && has_reported && !link.disconnected && instance.reported.role == Some(Role::Replica) {
+        watch[promoted].reconf_sent = watch.now();
+        watch.send_replica_of(promoted, None);
     }
 }
 

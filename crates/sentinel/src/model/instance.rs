@@ -2,6 +2,7 @@
 
 use crate::model::effect::Millis;
 use crate::model::instance_address::Address;
+use std::collections::BTreeSet;
 
 /// The number of an instance; never given twice.
 pub(crate) type InstanceId = u64;
@@ -248,6 +249,8 @@ pub(crate) struct Instance {
     /// The last vote of this Sentinel; of a primary: this Sentinel's own vote.
     pub leader: Option<String>,
     pub leader_epoch: u64,
+    /// Commands that it refuses, each with the error's first word: they are in the log.
+    pub refusals: BTreeSet<(Box<str>, Box<str>)>,
     pub reported: Reported,
     pub group: Option<Box<Group>>,
 }

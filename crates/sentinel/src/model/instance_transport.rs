@@ -17,14 +17,20 @@ pub(crate) enum ReplyTo {
     Publish,
     /// Whether the primary is down, and the vote.
     DownQuestion,
+    /// The replies to the commands of a transaction.
+    Transaction,
 }
 
 /// A reply that is to come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Awaited {
     /// The instance; None: it was removed meanwhile.
     pub instance: Option<InstanceId>,
     pub reply_to: ReplyTo,
+    /// The command's name.
+    pub order: Box<str>,
+    /// Names of the transaction's commands.
+    pub queued: Vec<Box<str>>,
 }
 
 /// One connection of a link.

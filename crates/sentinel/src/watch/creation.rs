@@ -4,6 +4,7 @@ use super::Watch;
 use crate::model::effect::Millis;
 use crate::model::instance::{Flags, Group, Instance, InstanceId, Kind, Reported, TransportId};
 use crate::model::instance_address::{Address, AddressError, joined};
+use std::collections::BTreeSet;
 
 impl Watch {
     /// Creates an instance and its link.
@@ -93,6 +94,7 @@ fn new_instance(
         reconf_sent: 0,
         leader: None,
         leader_epoch: 0,
+        refusals: BTreeSet::new(),
         reported: Reported::new(kind, now),
         group: None,
     }

@@ -1,18 +1,19 @@
 //! Opens and closes connections, sends commands on them and takes their input.
 
 use super::Watch;
+use super::server_orders::name_of;
 use crate::model::effect::{ConnectionId, Effect, Level};
 use crate::model::instance::{InstanceId, Kind, TransportId};
 use crate::model::instance_transport::{Awaited, HELLO_CHANNEL, ReplyTo};
 use resp::reply_value::{Value, encode_command};
 
 /// The kind of a value that came on a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Incoming {
     /// A message of a subscribed channel.
     Message,
     /// The reply of an instance to a command.
-    Reply(InstanceId, ReplyTo),
+    Reply(InstanceId, Awaited),
     /// A value without a use.
     Unused,
 }
@@ -47,15 +48,29 @@ impl Watch {
         let open = slot.as_mut()?;
         if pubsub && matches!(value, Value::Array(_) | Value::Push(_)) {
             self.links[link].pubsub_activity = self.now;
+            if let Value::Array(items) | Value::Push(items) = value
+                && items.first().is_some_and(|word| *word == Value::Bulk(b"subscribe".to_vec()))
+            {
+                self.note_subscription(link, &Value::Null);
+            }
             return Some(Incoming::Message);
         }
         let Some(awaited) = open.awaited.pop_front() else {
             // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
+            self.note_subscription(link, value);
             self.close(connection);
             return Some(Incoming::Unused);
         };
         let instance = awaited.instance.filter(|&id| self.instances.contains(id));
-        Some(instance.map_or(Incoming::Unused, |id| Incoming::Reply(id, awaited.reply_to)))
+        Some(instance.map_or(Incoming::Unused, |id| Incoming::Reply(id, awaited)))
+    }
+
+    /// Takes the reply to SUBSCRIBE on a link, which one instance has.
+    fn note_subscription(&mut self, link: TransportId, value: &Value) {
+        let found = self.instances.all().find(|(_, instance)| instance.link == link).map(|(&id, _)| id);
+        if let Some(id) = found {
+            self.note_outcome(id, "SUBSCRIBE", value);
+        }
     }
 
     /// Takes the answer to a PING, which came on the instance's link.
@@ -184,10 +199,23 @@ impl Watch {
         encode_command(&mut bytes, &words);
         // The answer to SUBSCRIBE is a message, unless it is refused.
         if args[0] != b"SUBSCRIBE" {
-            connection.awaited.push_back(Awaited { instance: Some(id), reply_to });
+            let order = name_of(args);
+            connection.awaited.push_back(Awaited { instance: Some(id), reply_to, order, queued: Vec::new() });
         }
         self.out.push(Effect::Send { connection: connection.id, bytes });
         true
+    }
+
+    /// Sends a transaction's commands, the first and the last of which are MULTI and EXEC.
+    pub(super) fn send_transaction(&mut self, id: InstanceId, orders: &[Vec<&[u8]>]) -> bool {
+        let [before @ .., exec] = orders else { return true };
+        let are_sent = before.iter().all(|order| self.send(id, ReplyTo::Nothing, order));
+        let is_sent = are_sent && self.send(id, ReplyTo::Transaction, exec);
+        let connection = self.links[self.instances[id].link].command.as_mut();
+        if let Some(last) = connection.filter(|_| is_sent).and_then(|connection| connection.awaited.back_mut()) {
+            last.queued = before[1..].iter().map(|order| name_of(order)).collect();
+        }
+        is_sent
     }
 
     fn send_auth(&mut self, id: InstanceId, pubsub: bool) {

@@ -1,15 +1,39 @@
-//! Commands to servers: periodic pings and questions, and the transactions that make them primary or replica.
+//! Commands to servers: periodic pings and questions, and the transactions that make them primary or replica. Refusals
+//! of commands are in the log once for each cause, and end a failover that its primary refuses.
 
 use super::Watch;
-use crate::model::effect::Millis;
+use crate::model::effect::{Level, Millis};
 use crate::model::instance::{FailoverState, Flags, InstanceId, Kind, OwnFailover, TransportId};
 use crate::model::instance_address::Address;
-use crate::model::instance_transport::ReplyTo;
+use crate::model::instance_transport::{Awaited, ReplyTo};
+use resp::reply_value::Value;
 
 /// Replies that an instance may owe before it gets no more commands.
 const PENDING_MAX: usize = 100;
 /// Period of INFO to a replica that is about to lead: its address is published once it reports so.
 const AWAITED_INFO_PERIOD: Millis = 100;
+
+/// Most causes that are remembered of an instance.
+const CAUSES_MAX: usize = 64;
+/// The order by which a primary hands over.
+const HAND_OVER: &str = "FAILOVER";
+
+/// Returns the name of a command: no argument that may be secret is in it.
+pub(crate) fn name_of(args: &[&[u8]]) -> Box<str> {
+    let word = |at: usize| args.get(at).map(|word| String::from_utf8_lossy(word).to_ascii_uppercase());
+    let name = word(0).unwrap_or_default();
+    let has_subcommand = matches!(name.as_str(), "CLIENT" | "CONFIG" | "SCRIPT" | "SENTINEL")
+        || name == HAND_OVER && word(1).as_deref() == Some("ABORT");
+    match word(1).filter(|_| has_subcommand) {
+        Some(subcommand) => format!("{name} {subcommand}").into(),
+        None => name.into(),
+    }
+}
+
+/// Returns the first word of an error.
+fn code_of(error: &[u8]) -> String {
+    String::from_utf8_lossy(error.split(|byte| *byte == b' ').next().unwrap_or_default()).into_owned()
+}
 
 impl Watch {
     /// Sends the due commands: INFO, PING. Returns whether a hello message is due, too.
@@ -103,21 +127,23 @@ impl Watch {
         orders.push(vec![b"CLIENT", b"KILL", b"TYPE", b"normal"]);
         orders.push(vec![b"CLIENT", b"KILL", b"TYPE", b"pubsub"]);
         orders.push(vec![b"EXEC"]);
-        self.send_orders(id, &orders)
+        self.send_transaction(id, &orders)
     }
 
-    /// Asks a primary to hand over to a replica by itself.
+    /// Asks a primary to hand over to a replica by itself. The pause of its clients begins only if this Sentinel has
+    /// the right to end it, too: all of the transaction is refused otherwise.
     pub(crate) fn send_failover_to(&mut self, primary: InstanceId, address: &Address, timeout: Millis) -> bool {
         let (host, port) = (self.announced(address).to_string(), address.port.to_string());
         let timeout = timeout.to_string();
         let timeout = timeout.as_bytes();
-        let orders: [Vec<&[u8]>; 4] = [
+        let orders: [Vec<&[u8]>; 5] = [
             vec![b"MULTI"],
+            vec![b"CLIENT", b"UNPAUSE"],
             vec![b"CLIENT", b"PAUSE", timeout, b"WRITE"],
             vec![b"FAILOVER", b"TO", host.as_bytes(), port.as_bytes(), b"TIMEOUT", timeout],
             vec![b"EXEC"],
         ];
-        self.send_orders(primary, &orders)
+        self.send_transaction(primary, &orders)
     }
 
     /// Disconnects a server's clients after a coordinated failover.
@@ -130,10 +156,86 @@ impl Watch {
             vec![b"CLIENT", b"UNPAUSE"],
             vec![b"EXEC"],
         ];
-        self.send_orders(id, &orders)
+        self.send_transaction(id, &orders)
+    }
+}
+
+impl Watch {
+    /// Takes the reply to a command: whether it was refused, and as part of a transaction each of its commands.
+    pub(crate) fn note_reply(&mut self, id: InstanceId, awaited: &Awaited, value: &Value) {
+        let is_refused = self.note_outcome(id, &awaited.order, value);
+        match (awaited.reply_to, value) {
+            (ReplyTo::Transaction, Value::Array(replies)) => {
+                let mut is_handed_over = true;
+                for (order, reply) in awaited.queued.iter().zip(replies) {
+                    is_handed_over &= !self.note_outcome(id, order, reply) || **order != *HAND_OVER;
+                }
+                if !is_handed_over {
+                    // The pause of the same transaction has begun.
+                    self.send(id, ReplyTo::Nothing, &[b"CLIENT", b"UNPAUSE"]);
+                    self.refused_to_hand_over(id);
+                }
+            }
+            (ReplyTo::Transaction, _) if is_refused => {
+                if awaited.queued.iter().any(|order| **order == *HAND_OVER) {
+                    self.refused_to_hand_over(id);
+                }
+                // Commands that follow would be queued in the transaction that is still open.
+                let was_discarded = matches!(value, Value::Error(text) if code_of(text) == "EXECABORT");
+                if !was_discarded {
+                    self.close_one_of(id, false);
+                }
+            }
+            _ => {}
+        }
     }
 
-    fn send_orders(&mut self, id: InstanceId, orders: &[Vec<&[u8]>]) -> bool {
-        orders.iter().all(|order| self.send(id, ReplyTo::Nothing, order))
+    /// Logs a refusal, if its cause is new. Returns whether the command was refused.
+    pub(crate) fn note_outcome(&mut self, id: InstanceId, order: &str, value: &Value) -> bool {
+        let Value::Error(text) = value else {
+            if *value == Value::Simple(b"QUEUED".to_vec()) {
+                return false;
+            }
+            self.instances[id].refusals.retain(|(refused, _)| **refused != *order);
+            return false;
+        };
+        let code = code_of(text);
+        if code == "UNACKNOWLEDGED" {
+            // The command was carried out.
+            return false;
+        }
+        // A server that is up may be in such a state.
+        let is_state =
+            matches!(code.as_str(), "LOADING" | "BUSY" | "MASTERDOWN") && matches!(order, "PING" | "INFO" | "PUBLISH");
+        // The cause of a discarded transaction was logged when its command was to be queued.
+        let is_known = is_state || code == "EXECABORT";
+        // All commands are refused for one reason then.
+        let order_of_cause = if code == "NOAUTH" { "" } else { order };
+        let cause = (Box::from(order_of_cause), Box::from(code.as_str()));
+        let refusals = &self.instances[id].refusals;
+        if !is_known && refusals.len() < CAUSES_MAX && !refusals.contains(&cause) {
+            let text = format!(" #{order}: {}", String::from_utf8_lossy(text));
+            self.event_of(Level::Notice, "-command-refused", id, &text);
+            self.instances[id].refusals.insert(cause);
+        }
+        true
+    }
+
+    /// Ends a coordinated failover that its primary refuses. A forced one continues without the primary.
+    fn refused_to_hand_over(&mut self, primary: InstanceId) {
+        let flags = self.instances[primary].flags;
+        if !flags.has(Flags::COORDINATED_FAILOVER)
+            || self.instances.group(primary).failover.state != FailoverState::WaitPromotion
+        {
+            return;
+        }
+        if flags.has(Flags::FORCE_FAILOVER) {
+            self.instances[primary].flags.remove(Flags::COORDINATED_FAILOVER);
+            return self.enter(primary, FailoverState::SendReplicaOfNoOne);
+        }
+        self.event_of(Level::Warning, "-failover-abort-master-refused", primary, "");
+        self.abort_failover(primary);
+        // The failover that replicas need if the primary fails now does not wait for this one's time.
+        self.instances.group_mut(primary).failover.started = 0;
     }
 }

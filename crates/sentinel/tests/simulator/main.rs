@@ -162,6 +162,78 @@ fn a_coordinated_failover_ends_with_its_primary() {
 }
 
 #[test]
+fn a_coordinated_failover_that_its_primary_refuses_ends_at_once_and_the_cause_is_told_once() {
+    for (seed, forbidden) in seeds().zip([
+        Some("FAILOVER"),
+        Some("CLIENT PAUSE"),
+        Some("CLIENT UNPAUSE"),
+        Some("EXEC"),
+        None,
+        Some("FAILOVER"),
+    ]) {
+        let mut world = World::new(seed, 3, 3);
+        world.know_failover();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        let server = world.server(old);
+        match forbidden {
+            Some(order) => server.forbidden.push(order),
+            None => server.refuses_failover = true,
+        }
+        for order in 1..=2 {
+            assert!(world.order_coordinated_failover(0), "seed {seed}: another one is in progress");
+            world.run(4 * SECOND);
+            assert_eq!(world.said("-failover-abort-master-refused"), order, "seed {seed} {forbidden:?}");
+            assert_eq!(world.said("-command-refused"), 1, "seed {seed} {forbidden:?}");
+            assert!(!world.server(old).is_paused, "seed {seed}: its clients may not write");
+        }
+        let server = world.server(old);
+        server.forbidden.clear();
+        server.refuses_failover = false;
+        world.crash_server(old);
+        world.run(DOWN_AFTER + 5 * SECOND);
+        assert_ne!(world.agreed_primary(), old, "seed {seed}: the refused failover delays the next one");
+    }
+}
+
+#[test]
+fn a_command_that_is_refused_is_told_once_for_each_cause() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 1, 2);
+        let primary = world.primary();
+        world.server(primary).forbidden.push("PUBLISH");
+        world.run(30 * SECOND);
+        assert_eq!(world.said("-command-refused"), 1, "seed {seed}");
+        world.server(primary).forbidden.clear();
+        world.run(5 * SECOND);
+        world.server(primary).forbidden.push("PUBLISH");
+        world.run(30 * SECOND);
+        assert_eq!(world.said("-command-refused"), 2, "seed {seed}: it was allowed meanwhile");
+    }
+}
+
+#[test]
+fn a_replica_whose_order_was_lost_is_turned_to_the_unconfirmed_primary() {
+    for (seed, outage) in seeds().flat_map(|seed| [(seed, 2), (seed, 6), (seed, 20)]) {
+        let mut world = World::new(seed, 3, 3);
+        world.acknowledge();
+        (0..3).for_each(|server| world.server(server).needs_followers = true);
+        world.run(15 * SECOND);
+        let old = world.primary();
+        let new = world.best_replica_of(old);
+        let last = (0..3).find(|server| ![old, new].contains(server)).unwrap();
+        world.server(last).stands_still = true;
+        world.crash_server(old);
+        world.run(DOWN_AFTER + outage * SECOND);
+        world.proceed(last);
+        world.run(DOWN_AFTER + 5 * SECOND);
+        let primary = world.agreed_primary();
+        let history = world.history().join("\n");
+        assert!(world.has_follower(primary), "seed {seed}, {outage} s: the primary serves no client\n{history}");
+    }
+}
+
+#[test]
 fn a_promoted_server_that_was_started_again_before_its_failover_ends_is_replaced() {
     // The other Sentinels would follow the new configuration, and replace its primary: a single one shows the fault.
     for seed in seeds() {

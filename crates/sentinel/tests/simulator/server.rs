@@ -22,9 +22,22 @@ pub struct Server {
     pub lacks_writes: bool,
     /// The server says that it runs FAILOVER, but never carries it out.
     pub hears_failover: bool,
+    /// The server acknowledges nothing after its promotion until another one follows it.
+    pub needs_followers: bool,
+    /// Orders of the user that has no right to them.
+    pub forbidden: Vec<&'static str>,
+    /// The server has the right, and cannot hand over now.
+    pub refuses_failover: bool,
+    /// A transaction is carried out later, and so are the commands behind it on its connection.
+    pub stands_still: bool,
+    /// The server's clients may not write.
+    pub is_paused: bool,
+    stuck: BTreeMap<u64, Vec<Value>>,
     was_promoted: bool,
     subscribed: BTreeSet<u64>,
     queued: BTreeMap<u64, Vec<Vec<String>>>,
+    /// Connections on which a command was refused since the last transaction.
+    broken: BTreeSet<u64>,
 }
 
 impl Server {
@@ -42,6 +55,13 @@ impl Server {
             is_out_of_sync: false,
             lacks_writes: false,
             hears_failover: false,
+            needs_followers: false,
+            forbidden: Vec::new(),
+            refuses_failover: false,
+            stands_still: false,
+            is_paused: false,
+            stuck: BTreeMap::new(),
+            broken: BTreeSet::new(),
             was_promoted: false,
             subscribed: BTreeSet::new(),
             queued: BTreeMap::new(),
@@ -66,6 +86,8 @@ impl Server {
 
     pub fn closed(&mut self, connection: u64) {
         self.subscribed.remove(&connection);
+        self.stuck.remove(&connection);
+        self.broken.remove(&connection);
         self.queued.remove(&connection);
     }
 
@@ -73,23 +95,49 @@ impl Server {
         self.subscribed.iter().copied().collect()
     }
 
+    /// Lets the server proceed; returns the commands that have waited, with their connections.
+    pub fn proceed(&mut self) -> Vec<(u64, Value)> {
+        self.stands_still = false;
+        let waited = std::mem::take(&mut self.stuck);
+        waited.into_iter().flat_map(|(id, commands)| commands.into_iter().map(move |command| (id, command))).collect()
+    }
+
     /// Returns the reply to a command, and a message that it published.
     pub fn command(&mut self, connection: u64, command: &Value, replicas: &str) -> (Vec<u8>, Option<Vec<u8>>) {
         let words = words(command);
         let name = words[0].to_ascii_uppercase();
+        if self.stands_still && name == "EXEC" {
+            self.stuck.entry(connection).or_default();
+        }
+        if let Some(commands) = self.stuck.get_mut(&connection) {
+            commands.push(command.clone());
+            return (Vec::new(), None);
+        }
+        if self.forbidden.iter().any(|order| words.join(" ").to_ascii_uppercase().starts_with(order)) {
+            self.broken.insert(connection);
+            return (format!("-NOPERM this user may not run {name}\r\n").into_bytes(), None);
+        }
         if name == "EXEC" {
             let queued = self.queued.remove(&connection).unwrap_or_default();
-            queued.iter().for_each(|words| self.run(words));
-            return (format!("*{}\r\n{}", queued.len(), "+OK\r\n".repeat(queued.len())).into_bytes(), None);
+            if self.broken.remove(&connection) {
+                return (b"-EXECABORT Transaction discarded because of previous errors.\r\n".to_vec(), None);
+            }
+            let replies: Vec<&str> = queued.iter().map(|words| self.run(words)).collect();
+            return (format!("*{}\r\n{}", queued.len(), replies.concat()).into_bytes(), None);
         }
         if let Some(queued) = self.queued.get_mut(&connection) {
             queued.push(words);
             return (b"+QUEUED\r\n".to_vec(), None);
         }
         let reply = match name.as_str() {
+            "CLIENT" => {
+                self.run(&words);
+                b"+OK\r\n".to_vec()
+            }
             "PING" => b"+PONG\r\n".to_vec(),
             "INFO" => bulk(&self.info(replicas)),
             "MULTI" => {
+                self.broken.remove(&connection);
                 self.queued.insert(connection, Vec::new());
                 b"+OK\r\n".to_vec()
             }
@@ -106,9 +154,15 @@ impl Server {
         (reply, None)
     }
 
-    fn run(&mut self, words: &[String]) {
+    fn run(&mut self, words: &[String]) -> &'static str {
+        match (words[0].as_str(), words[1].as_str()) {
+            ("FAILOVER", _) if self.refuses_failover => return "-ERR FAILOVER target replica is not online.\r\n",
+            ("CLIENT", "PAUSE") => self.is_paused = true,
+            ("CLIENT", "UNPAUSE") => self.is_paused = false,
+            _ => {}
+        }
         if words[0] != "SLAVEOF" {
-            return;
+            return "+OK\r\n";
         }
         self.primary = match (words[1].as_str(), words[2].parse()) {
             ("NO", _) => None,
@@ -118,6 +172,7 @@ impl Server {
         self.link_up = false;
         self.was_promoted = self.primary.is_none();
         self.has_forgotten = self.was_promoted && self.lacks_writes;
+        "+OK\r\n"
     }
 
     fn info(&self, replicas: &str) -> String {
@@ -139,7 +194,8 @@ impl Server {
             Some(_) if self.link_up => "in_sync_state:in-sync\r\n".to_owned(),
             Some(_) => refused.to_owned(),
             None => {
-                let state = if self.has_forgotten { "unconfirmed" } else { "open" };
+                let is_alone = self.needs_followers && self.was_promoted && replicas.is_empty();
+                let state = if self.has_forgotten || is_alone { "unconfirmed" } else { "open" };
                 format!("in_sync_state:{state}\r\nin_sync_promoted:{}\r\n", u8::from(self.was_promoted))
             }
         };

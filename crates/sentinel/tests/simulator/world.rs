@@ -298,7 +298,9 @@ impl World {
         };
         let replicas = self.replica_lines(server);
         let (reply, message) = self.servers[server].command(id, command, &replicas);
-        self.reply(id, reply);
+        if !reply.is_empty() {
+            self.reply(id, reply);
+        }
         let Some(message) = message else {
             return;
         };
@@ -486,6 +488,23 @@ impl World {
     /// Makes all servers know FAILOVER.
     pub fn know_failover(&mut self) {
         self.servers.iter_mut().for_each(|server| server.hears_failover = true);
+    }
+
+    /// Returns a server, to give it a trait.
+    pub fn server(&mut self, server: usize) -> &mut Server {
+        &mut self.servers[server]
+    }
+
+    /// Lets a server proceed that stands still.
+    pub fn proceed(&mut self, server: usize) {
+        self.history.push(format!("{} server {server} proceeds", self.now - START));
+        let node = self.members.len() + server;
+        self.servers[server].proceed().iter().for_each(|(id, command)| self.command(*id, node, command));
+    }
+
+    /// Returns whether another server follows this one.
+    pub fn has_follower(&self, server: usize) -> bool {
+        (0..self.servers.len()).any(|other| self.follows(other, server))
     }
 
     /// Makes the primary hand its lead over to a replica. The other replicas do not know of it.

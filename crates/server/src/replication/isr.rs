@@ -368,8 +368,17 @@ fn strike_orders(members: &[MissingMember]) -> String {
     )
 }
 
+/// Words about a server that waits for no particular member.
+const NO_KNOWLEDGE: &str = ", as another server of this group knows of acknowledged writes that are not in this \
+    server's files: these were lost, restored from a backup, or begun anew. Promote a server with these writes. To give \
+    them up and keep this server's data, end all servers, move the data and the in-sync.record of the others aside, and \
+    the in-sync.record of this one, and start this one first";
+
 /// Returns the log's words about the members that are waited for, and the orders that an operator can give.
 fn waits_for(missing: &[MissingMember], state: &str, has_others: bool) -> String {
+    if missing.iter().any(|it| it.id == MemberId::NONE) {
+        return NO_KNOWLEDGE.to_owned();
+    }
     let back = if has_others {
         ". The replicas that are online are none of these: a server that has lost its data is back by another name"
     } else {
@@ -416,4 +425,16 @@ pub(super) enum FollowerChange {
     Left,
     /// The replica has acknowledged.
     Acknowledged,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_knows_no_member_waits_for_none_by_name() {
+        let unknown = [MissingMember { id: MemberId::NONE, address: None, since: 0 }];
+        let words = waits_for(&unknown, "unconfirmed", false);
+        assert!(!words.contains("0000000") && words.contains("another server of this group"), "{words}");
+    }
 }
