@@ -203,15 +203,15 @@ impl Sentinel {
             return false;
         };
         let code = code_of(text);
-        let is_known = match (code.as_str(), order) {
+        if code == "UNACKNOWLEDGED" {
             // The command was carried out.
-            ("UNACKNOWLEDGED", _) => return false,
-            // The cause was logged when the command was queued.
-            ("EXECABORT", _) => true,
-            // These are states of a server that is up.
-            ("LOADING" | "BUSY" | "MASTERDOWN", "PING" | "INFO" | "PUBLISH") => true,
-            _ => false,
-        };
+            return false;
+        }
+        // A server that is up may be in such a state.
+        let is_state =
+            matches!(code.as_str(), "LOADING" | "BUSY" | "MASTERDOWN") && matches!(order, "PING" | "INFO" | "PUBLISH");
+        // The cause of a discarded transaction was logged when its command was to be queued.
+        let is_known = is_state || code == "EXECABORT";
         // All commands are refused for one reason then.
         let order_of_cause = if code == "NOAUTH" { "" } else { order };
         let cause = (Box::from(order_of_cause), Box::from(code.as_str()));

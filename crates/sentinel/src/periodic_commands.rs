@@ -45,14 +45,15 @@ impl Sentinel {
                     }
                     self.message(items);
                 }
-                _ => match open.awaited.pop_front() {
-                    Some(awaited) => self.reply(link, &awaited, &value),
-                    // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
-                    None => {
+                _ => {
+                    if let Some(awaited) = open.awaited.pop_front() {
+                        self.reply(link, &awaited, &value);
+                    } else {
+                        // A reply without a command; or SUBSCRIBE was refused, and a new connection may fare better.
                         self.note_subscription(link, &value);
                         self.close(connection);
                     }
-                },
+                }
             }
         }
     }
