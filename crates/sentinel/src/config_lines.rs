@@ -159,3 +159,18 @@ impl Sentinel {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statements::STATEMENTS;
+
+    #[test]
+    fn lines_that_are_written_are_read() {
+        let mut written: Vec<&str> = REWRITTEN.iter().filter_map(|line| line.strip_prefix("sentinel ")).collect();
+        let mut read: Vec<&str> = STATEMENTS.iter().map(|statement| statement.name).collect();
+        written.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(written, read);
+    }
+}

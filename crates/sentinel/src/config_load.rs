@@ -3,26 +3,14 @@
 use crate::model::info_report::leading_number;
 use crate::model::instance::{InstanceId, Kind};
 use crate::sentinel::{ID_LENGTH, Sentinel};
-
-/// Statements that are read before any `monitor`: they apply to the instances that are created.
-const BEFORE_MONITOR: [&str; 9] = [
-    "announce-ip",
-    "announce-port",
-    "deny-scripts-reconfig",
-    "sentinel-user",
-    "sentinel-pass",
-    "current-epoch",
-    "myid",
-    "resolve-hostnames",
-    "announce-hostnames",
-];
+use crate::statements::{Scope, statement_named};
 
 /// Returns the place of a statement in the order of reading: before `monitor` statements, among them, or after them.
 pub fn statement_place(name: &[u8]) -> u8 {
-    match &name.to_ascii_lowercase()[..] {
-        b"monitor" => 1,
-        name if BEFORE_MONITOR.iter().any(|before| before.as_bytes() == name) => 0,
-        _ => 2,
+    match statement_named(&String::from_utf8_lossy(name).to_ascii_lowercase()).map(|statement| statement.scope) {
+        Some(Scope::Own) => 0,
+        Some(Scope::Monitor) => 1,
+        Some(Scope::Primary) | None => 2,
     }
 }
 
@@ -47,8 +35,8 @@ impl Sentinel {
             ("monitor", &[name, host, port, quorum]) => self.monitor(name, host, port, quorum),
             (_, [_]) => self.own_statement(&name, &words[1]),
             (_, [primary, ..]) => {
-                let known = is_of_primary(&name, texts.len());
-                if !known {
+                let statement = statement_named(&name).filter(|statement| statement.scope == Scope::Primary);
+                if !statement.is_some_and(|statement| statement.takes(texts.len())) {
                     return Err(UNRECOGNIZED.to_string());
                 }
                 let id = self.instances.primary_named(primary.as_bytes()).ok_or(NO_PRIMARY)?;
@@ -176,26 +164,6 @@ impl Sentinel {
 }
 
 const UNRECOGNIZED: &str = "Unrecognized sentinel configuration statement.";
-
-/// Returns whether there is such a statement about a primary, with so many words, its name among them.
-fn is_of_primary(name: &str, words: usize) -> bool {
-    match name {
-        "down-after-milliseconds"
-        | "failover-timeout"
-        | "parallel-syncs"
-        | "notification-script"
-        | "client-reconfig-script"
-        | "auth-pass"
-        | "auth-user"
-        | "config-epoch"
-        | "leader-epoch"
-        | "primary-reboot-down-after-period"
-        | "master-reboot-down-after-period" => words == 2,
-        "known-slave" | "known-replica" | "rename-command" => words == 3,
-        "known-sentinel" => words == 3 || words == 4,
-        _ => false,
-    }
-}
 
 pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {

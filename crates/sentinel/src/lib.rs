@@ -34,6 +34,7 @@ mod reset;
 mod scripts;
 mod select_replica;
 mod sentinel;
+mod statements;
 mod votes;
 
 pub use config_lines::REWRITTEN;
@@ -42,3 +43,4 @@ pub use model::effect::{ConfigLine, ConnectionId, Effect, Host, Level, Millis, S
 pub use model::info_report::InfoReport;
 pub use model::instance_transport::HELLO_CHANNEL;
 pub use sentinel::Sentinel;
+pub use statements::{STATEMENTS, Scope, Statement};

@@ -220,3 +220,24 @@ pub(crate) fn check_words(words: &[&[u8]], first: usize, command: &str) -> Outco
 pub(crate) fn positive(text: &[u8]) -> Option<i64> {
     parse_i64(text).filter(|&number| number > 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::own_settings::OPTIONS;
+    use super::primary_settings::SET_OPTIONS;
+    use crate::statements::STATEMENTS;
+
+    #[test]
+    fn statements_name_the_command_that_changes_them() {
+        let changed = |command| STATEMENTS.iter().filter(move |it| it.changed_by == Some(command)).map(|it| it.name);
+        for (command, options, beside) in
+            [("SENTINEL SET", &SET_OPTIONS[..], "quorum"), ("SENTINEL CONFIG SET", &OPTIONS, "loglevel")]
+        {
+            let mut named: Vec<&str> = changed(command).chain([beside]).collect();
+            let mut known = options.to_vec();
+            named.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(named, known, "{command}");
+        }
+    }
+}
