@@ -56,11 +56,11 @@ fn there_is_no_start_without_what_a_promise_needs() {
     let folder = Folder::new();
     let log = folder.path().join("log");
     for (options, reason) in [
-        (&["--rdma-port", "1"][..], "Can't start with 'rdma-port': No RDMA building support."),
         (
-            &["--cluster-enabled", "yes", "--cluster-port", "17001", "--tls-cluster", "yes"],
+            &["--cluster-enabled", "yes", "--cluster-port", "17001", "--tls-cluster", "yes"][..],
             "Failed to configure TLS. Check logs for more info.",
         ),
+        (&["--loadmodule", "/missing.so"], "Can't load module from /missing.so: server aborting"),
     ] {
         let (log, dir) = (log.to_string_lossy(), folder.path().to_string_lossy());
         let arguments = [&["--port", "0", "--logfile", &log, "--dir", &dir][..], options].concat();
@@ -71,9 +71,21 @@ fn there_is_no_start_without_what_a_promise_needs() {
     }
 }
 
+#[test]
+fn a_directive_that_prevents_the_start_is_reported_with_its_line() {
+    let folder = Folder::new();
+    let log = folder.path().join("log");
+    let file = folder.write("the.conf", &format!("port 0\nlogfile {}\nactivedefrag yes\n", log.display()));
+    let (status, stderr) = run_to_end(&folder, &[&file.to_string_lossy()]);
+    assert!(!status.success());
+    let report = "at line 3\n>>> 'activedefrag yes'\nActive defragmentation cannot be enabled: Cinnabar has none. \
+                  Remove the line.\n";
+    assert!(stderr.ends_with(report), "{stderr}");
+}
+
 /// A directive that nothing here acts on, and why.
 const LOOK_AHEAD: &str = "prefetch-batch-max-size";
-const NO_DEFRAGMENTATION: &str = "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
+const NO_DEFRAGMENTATION: &str = "-ERR CONFIG SET failed (possibly related to argument 'activedefrag') - Active defragmentation cannot be enabled: Cinnabar has none";
 const OWN_WAY: &str = "Cinnabar looks ahead as far as requests have arrived";
 
 #[test]

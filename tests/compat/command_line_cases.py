@@ -278,7 +278,8 @@ OWN = [
     Case("--port {port} --replicaof 127.0.0.1 1", expected="* Connecting to PRIMARY 127.0.0.1:1"),
     Case("--port {port} --slave-priority 7 --repl-timeout 5 --masterauth a --cluster-node-timeout 9 --active-defrag-cycle-us 9",
          expected="# These directives of the configuration have no effect: active-defrag-cycle-us (Active defragmentation cannot be enabled: "
-                  "it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution)"),
+                  "Cinnabar has none)"),
+    Case("a.conf", {"a.conf": "port {port}\nactivedefrag yes\n"}, expected="at line 2"),
     Case("--port {port} --tls-port 1", expected="# No tls-cert-file configured!"),
     Case("--port {port} --tls-cert-file x", expected="* Ready to accept connections tcp"),
     Case("--port {port} --aclfile /nonexistent", expected="status 1"),

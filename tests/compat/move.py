@@ -26,6 +26,7 @@ FAILOVER = "Change roles with FAILOVER"
 # Steps of each route, in their order.
 ROUTES = {
     "failover and back": [*BEGIN, FAILOVER, "The way back with FAILOVER"],
+    "failover and back with a password": [*BEGIN, FAILOVER, "The way back with FAILOVER"],
     "failover for good": [*BEGIN, FAILOVER, "After"],
     "by hand": [*BEGIN, "Change roles by hand", "After"],
     "sentinel": [*BEGIN, "Change roles with Sentinel"],
@@ -34,7 +35,7 @@ PATIENCE = 150
 
 
 def sections(page):
-    """The blocks of each section, as one text."""
+    """The blocks of each section, as one text; each begins with the blocks before the first section."""
     found, title = {}, None
     with open(page) as file:
         for heading, block in re.findall(r"^## ([^\n]*)$|^```sh\n(.*?)^```$", file.read(), re.M | re.S):
@@ -42,21 +43,31 @@ def sections(page):
                 title = heading
             else:
                 found.setdefault(title, []).append(block)
-    return {title: "".join(blocks) for title, blocks in found.items()}
+    before = found.pop(None, [])
+    return {title: "".join(before + blocks) for title, blocks in found.items()}
+
+
+def login(port, password):
+    """A client of a server with this password; empty for none."""
+    client = Client(port)
+    if password and client("AUTH", password) != b"+OK":
+        raise EOFError("the password is not that of the server yet")
+    return client
 
 
 class Writer(threading.Thread):
     """Counts up at the server that accepts writes: the old one, or the new one once it has followed."""
 
-    def __init__(self, old, new):
+    def __init__(self, old, new, password):
         super().__init__(daemon=True)
+        self.password = password
         self.ports, self.new, self.stopped, self.acknowledged = [old], new, threading.Event(), 0
         self.start()
 
     def has_followed(self):
         """Returns whether the new server has followed: it begins as a primary that accepts writes."""
         try:
-            return Client(self.new)("ROLE")[0] == b"slave"
+            return login(self.new, self.password)("ROLE")[0] == b"slave"
         except (OSError, EOFError):
             return False
 
@@ -67,7 +78,7 @@ class Writer(threading.Thread):
                 self.ports.append(self.new)
             for port in self.ports:
                 try:
-                    client = clients.get(port) or clients.setdefault(port, Client(port))
+                    client = clients.get(port) or clients.setdefault(port, login(port, self.password))
                     reply = client("RPUSH", "numbers", self.acknowledged + 1)
                     if reply.startswith(b":"):
                         self.acknowledged += 1
@@ -108,15 +119,17 @@ def run_sections(page, titles, args, folder, **names):
 
 
 def run(route, peer, args, folder):
-    old, new = Server(peer, folder, "--save", ""), free_port()
+    password = "secret" if "password" in route else ""
+    old, new = Server(peer, folder, "--save", "", "--requirepass", password), free_port()
+    old.client = login(old.port, password)
     for number in range(2000):
         old("SET", f"key:{number}", "v" * 100)
-    names = {"OLD_HOST": "127.0.0.1", "OLD_PORT": old.port, "NEW_HOST": "127.0.0.1", "NEW_PORT": new, "NEW_DIR": folder, "PASSWORD": ""}
+    names = {"OLD_HOST": "127.0.0.1", "OLD_PORT": old.port, "NEW_HOST": "127.0.0.1", "NEW_PORT": new, "NEW_DIR": folder, "PASSWORD": password}
     watch = None
     if "sentinel" in route:
         watch, at = sentinel(os.path.join(args.peers, "newest/bin/valkey-server"), folder, old.port)
         names.update(SENTINEL_HOST="127.0.0.1", SENTINEL_PORT=at, NAME="group")
-    writer = Writer(old.port, new)
+    writer = Writer(old.port, new, password)
     try:
         run_sections(PAGE, ROUTES[route], args, folder, **names)
         writer.stop()
@@ -134,7 +147,7 @@ def run(route, peer, args, folder):
 
 def check(writer, ports):
     """Checks that the primary has all acknowledged writes, in their order."""
-    clients = [Client(port) for port in ports]
+    clients = [login(port, writer.password) for port in ports]
     primaries = [client for client in clients if client("ROLE")[0] == b"master"]
     if len(primaries) != 1:
         raise Failed(f"{len(primaries)} primaries")

@@ -6,6 +6,7 @@
 use commands::core::acl_catalog::categories;
 use commands::core::command::{Command, FLAG_NAMES, Group};
 use commands::core::command_table::CommandTable;
+use commands::server::info::meanings;
 use engine::config::{
     AREAS, CommandLine, Config, ConfigFiles, DirectiveEntry, DirectiveKind, Preset, Unit, Unmet, load,
 };
@@ -29,6 +30,16 @@ fn the_reference_of_directives_is_up_to_date() {
 #[test]
 fn the_reference_of_commands_is_up_to_date() {
     is_up_to_date("docs/reference/commands.md", &page_of_commands());
+}
+
+#[test]
+fn the_reference_of_info_is_up_to_date() {
+    is_up_to_date("docs/reference/info.md", &page_of_info());
+}
+
+#[test]
+fn the_reference_of_sentinel_is_up_to_date() {
+    is_up_to_date("docs/reference/sentinel.md", &page_of_sentinel());
 }
 
 #[test]
@@ -161,7 +172,8 @@ fn page_of_directives() -> String {
         "# Directives\n\nMade from the entries in `crates/engine/src/config/directives/`; `cinnabar.conf` has those \
          that are supported, with their\ndefaults. CONFIG SET changes what is not marked *at the start only*. \
          A directive that is *not supported* keeps its\ndefault: other values are refused by CONFIG SET, and in a \
-         file they are named in the log and kept for CONFIG REWRITE,\nunless the page says otherwise.\n",
+         file they are named in the log and kept for CONFIG REWRITE,\nunless it says that the server does not \
+         start: then the error names the line.\n",
     );
     for (title, entries) in AREAS {
         let _ = write!(page, "\n## {title}\n");
@@ -239,6 +251,74 @@ fn values(kind: DirectiveKind) -> String {
         DirectiveKind::ReplicaOf => "host and port, or `no one`".to_owned(),
         DirectiveKind::Dir => "a path".to_owned(),
     }
+}
+
+// ---- INFO -----------------------------------------------------------------------------------------------------------
+
+fn page_of_info() -> String {
+    let mut page = String::from(
+        "# INFO\n\nMade from the fields in `crates/commands/src/server/info/`. `INFO` replies the default sections, \
+         `INFO all` more of\nthem, `INFO replication` one. Fields that have a metric say its name in \
+         [/metrics](../monitoring.md), where `redis_`\nis before it. A flag is 0 or 1.\n",
+    );
+    for (title, fields) in meanings::reference() {
+        let _ = write!(page, "\n## {title}\n\n| field | | unit | metric |\n|---|---|---|---|\n");
+        for field in fields {
+            let metric = field.metric.map_or(String::new(), |metric| format!("`{}`", metric.name));
+            let _ = writeln!(page, "| `{}` | {} | {} | {metric} |", field.name, field.meaning, field.unit);
+        }
+    }
+    page
+}
+
+// ---- Sentinel -------------------------------------------------------------------------------------------------------
+
+const SENTINEL_PREAMBLE: &str = "\
+# Sentinel
+
+Made from the tables in `crates/sentinel/src/statements.rs` and `crates/commands/src/sentinel/`. [Failover](../operations/failover.md)
+starts three Sentinels, [the design page](../design/sentinel.md) describes how they agree. `primary` is the name that a `monitor` line
+gives; clients ask for it. Words and replies say `master` and `slave` where Redis has them.
+
+A Sentinel needs a configuration file, and writes its settings and its state into it. Beside these lines the file has a server's
+[directives](directives.md) about connections, users, TLS and the log.
+
+    port 26379
+    sentinel monitor primary 192.0.2.1 6379 2
+    sentinel auth-user primary sentinel
+    sentinel auth-pass primary secret
+    sentinel down-after-milliseconds primary 5000
+";
+
+fn page_of_sentinel() -> String {
+    commands::install(&[]);
+    let mut page = SENTINEL_PREAMBLE.to_owned();
+    for (title, is_state) in [("Lines of the configuration", false), ("Lines that the Sentinel writes", true)] {
+        let _ = write!(page, "\n## {title}\n");
+        for line in sentinel::STATEMENTS.iter().filter(|line| line.is_state == is_state) {
+            let _ = write!(page, "\n### sentinel {}\n\n", line.name);
+            let _ = write!(page, "    sentinel {} {}\n\n{}\n\n", line.name, line.syntax, line.meaning);
+            let mut facts = Vec::new();
+            facts.extend((!line.default.is_empty()).then(|| format!("Default: `{}`.", line.default)));
+            facts.extend(line.alias.map(|alias| format!("Also called `{alias}`.")));
+            facts.extend(match line.changed_by {
+                Some(command) => Some(format!("Changed by {command}.")),
+                None if is_state => None,
+                None => Some("At the start only.".to_owned()),
+            });
+            facts.iter().for_each(|fact| _ = writeln!(page, "- {fact}"));
+        }
+    }
+    page.push_str("\n## Commands\n\n\
+        A Sentinel also has AUTH, HELLO, PING, COMMAND, SUBSCRIBE and PSUBSCRIBE with their opposites, most of CLIENT and, \
+        unless it runs\nwithin a server, ACL and SHUTDOWN.\n");
+    for command in commands::sentinel::COMMANDS {
+        describe(&mut page, "", command);
+        for subcommand in command.subcommands {
+            describe(&mut page, "SENTINEL ", subcommand);
+        }
+    }
+    page
 }
 
 // ---- commands -------------------------------------------------------------------------------------------------------

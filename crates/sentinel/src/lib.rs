@@ -23,6 +23,7 @@ mod model;
 mod odown;
 mod sentinel;
 mod sentinel_settings;
+mod statements;
 mod tilt;
 mod voter;
 mod watch;
@@ -31,4 +32,5 @@ pub use model::effect::{ConfigLine, ConnectionId, Effect, Host, Level, Millis, S
 pub use model::info_report::InfoReport;
 pub use model::instance_transport::HELLO_CHANNEL;
 pub use sentinel::Sentinel;
+pub use statements::{STATEMENTS, Scope, Statement};
 pub use voter::{REWRITTEN, load_order, statement_place};

@@ -63,7 +63,7 @@ pub(super) struct Requests {
 
 enum State {
     Opening,
-    /// For each expected reply: whether it must not be an error.
+    /// For each expected reply: whether it may be the error of a node that does not know the request.
     Greeting(VecDeque<bool>),
     Ready,
 }
@@ -75,7 +75,7 @@ struct Awaited {
     /// Number of expected replies. The first is to ASKING, if that was sent before the part.
     left: usize,
     after_asking: bool,
-    /// Reply that redirected or postponed a request before the last one.
+    /// Reply that redirected, postponed or denied a request before the last one.
     sent_on: Option<Vec<u8>>,
 }
 
@@ -115,25 +115,25 @@ impl OwnerLink {
     /// Records that the connection is established.
     pub fn opened(&mut self, credentials: &Credentials, now: Millis) {
         let mut expected = VecDeque::new();
-        let mut say = |words: &[&[u8]], must_succeed: bool| {
+        let mut say = |words: &[&[u8]], may_be_unknown: bool| {
             encode_command(&mut self.output, words);
-            expected.push_back(must_succeed);
+            expected.push_back(may_be_unknown);
         };
         match credentials {
             Credentials { password, .. } if password.is_empty() => {}
-            Credentials { user, password } if user.is_empty() => say(&[b"AUTH", password], true),
-            Credentials { user, password } => say(&[b"AUTH", user, password], true),
+            Credentials { user, password } if user.is_empty() => say(&[b"AUTH", password], false),
+            Credentials { user, password } => say(&[b"AUTH", user, password], false),
         }
         let Context { resp3, db, no_touch } = self.place.context;
-        say(&[b"CLIENT", b"CAPA", CAPABILITY.as_bytes()], false);
+        say(&[b"CLIENT", b"CAPA", CAPABILITY.as_bytes()], true);
         if resp3 {
-            say(&[b"HELLO", b"3"], true);
+            say(&[b"HELLO", b"3"], false);
         }
         if db > 0 {
-            say(&[b"SELECT", db.to_string().as_bytes()], true);
+            say(&[b"SELECT", db.to_string().as_bytes()], false);
         }
         if no_touch {
-            say(&[b"CLIENT", b"NO-TOUCH", b"ON"], true);
+            say(&[b"CLIENT", b"NO-TOUCH", b"ON"], false);
         }
         self.state = State::Greeting(expected);
         self.active_at = now;
@@ -229,8 +229,8 @@ impl OwnerLink {
             match &mut self.state {
                 State::Opening => return Err(NotResp),
                 State::Greeting(expected) => {
-                    let must_succeed = expected.pop_front().ok_or(NotResp)?;
-                    if must_succeed && reply.starts_with(b"-") {
+                    let may_be_unknown = expected.pop_front().ok_or(NotResp)?;
+                    if reply.starts_with(b"-") && !(may_be_unknown && reply.starts_with(b"-ERR ")) {
                         came.push(LinkEvent::Refused(reply.to_vec()));
                         break;
                     }
@@ -246,7 +246,9 @@ impl OwnerLink {
                         continue;
                     }
                     if awaited.left > 0 {
-                        let is_refused = redirection::is_one(reply) || redirection::is_put_off(reply);
+                        let is_refused = redirection::is_one(reply)
+                            || redirection::is_put_off(reply)
+                            || redirection::is_denied(reply);
                         if awaited.sent_on.is_none() && is_refused {
                             awaited.sent_on = Some(reply.to_vec());
                         }
@@ -345,6 +347,15 @@ mod tests {
         assert!(!link.is_ready());
     }
 
+    #[test]
+    fn a_node_may_not_know_the_capability_but_must_not_deny_it() {
+        for error in ["-NOPERM no rights for 'client|capa'\r\n", "-NOAUTH Authentication required.\r\n"] {
+            let (mut link, _) = link(Context::default(), &Credentials::default());
+            assert_eq!(take(&mut link, error), [Told::Refused(error.to_owned())]);
+            assert!(!link.is_ready());
+        }
+    }
+
     fn ready() -> OwnerLink {
         let (mut link, _) = link(Context::default(), &Credentials::default());
         take(&mut link, "+OK\r\n");
@@ -380,6 +391,9 @@ mod tests {
         link.send((2, 0), b"mcce", 4, false, 3);
         let told = take(&mut link, "+OK\r\n+QUEUED\r\n-TRYAGAIN later\r\n-EXECABORT because\r\n");
         assert_eq!(told, [reply((2, 0), "-TRYAGAIN later\r\n", "mcce")]);
+        link.send((3, 0), b"mce", 3, false, 3);
+        let told = take(&mut link, "+OK\r\n-NOPERM no\r\n-EXECABORT because\r\n");
+        assert_eq!(told, [reply((3, 0), "-NOPERM no\r\n", "mce")]);
     }
 
     #[test]

@@ -36,7 +36,13 @@ const UNANSWERED: &str = "CLUSTERDOWN The node that serves the slot has not answ
 const OPEN: &str = "UNACKNOWLEDGED The node that serves the slot has not answered. The outcome is open: the command may \
                     have been carried out or not";
 const WITHDRAWN: &str = "NOPERM The rights of the user have changed before the node that serves the slot was asked";
-const REFUSED: &str = "CLUSTERDOWN The node that serves the slot does not let this node in: ";
+
+/// Returns the error for a node that does not let this one in, or lets it run no such command; `error` is the node's.
+/// The client's own rights were checked here, so these are those of this node's login.
+fn refused(by: SocketAddr, error: &[u8]) -> String {
+    let error = String::from_utf8_lossy(error.strip_prefix(b"-").unwrap_or(error));
+    format!("CLUSTERDOWN The node {by} refuses the primaryuser of this node: {}", error.trim_end())
+}
 
 /// The state machine.
 #[derive(Default)]
@@ -255,9 +261,8 @@ impl Proxy {
             match it {
                 LinkEvent::Ready => self.send_waiting(id, now),
                 LinkEvent::Refused(error) => {
-                    let text = String::from_utf8_lossy(error.strip_prefix(b"-").unwrap_or(&error)).into_owned();
                     self.orders.push(LinkOrder::Close(id));
-                    return self.end(id, &format!("{REFUSED}{}", text.trim_end()), now);
+                    return self.end(id, &refused(from, &error), now);
                 }
                 LinkEvent::Reply(arrived) => self.replied(id, &arrived, (&input, from), map, now),
             }
@@ -387,6 +392,9 @@ impl Proxy {
                 it.bytes = requests();
                 *state = PartState::PutOff(reply.to_vec());
                 self.put_off.insert((now.saturating_add(PUT_OFF), part));
+            }
+            _ if redirection::is_denied(reply) => {
+                self.set_reply(part, format!("-{}\r\n", refused(from, reply)).as_bytes());
             }
             _ => self.set_reply(part, reply),
         }

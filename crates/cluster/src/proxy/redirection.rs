@@ -38,6 +38,11 @@ pub fn is_put_off(reply: &[u8]) -> bool {
     reply.starts_with(b"-TRYAGAIN ")
 }
 
+/// Returns whether a reply denies a request the right to run: it was not carried out.
+pub fn is_denied(reply: &[u8]) -> bool {
+    reply.starts_with(b"-NOPERM ")
+}
+
 /// Returns whether a reply is a redirection of any kind.
 pub fn is_one(reply: &[u8]) -> bool {
     reply.starts_with(b"-MOVED ") || reply.starts_with(b"-ASK ")

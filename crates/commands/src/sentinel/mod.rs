@@ -47,7 +47,7 @@ pub(crate) fn shares(command: &Command) -> bool {
 }
 
 /// Commands that only a Sentinel has.
-pub(crate) const COMMANDS: &[Command] = &[
+pub const COMMANDS: &[Command] = &[
     Command {
         name: "info",
         group: Group::Server,

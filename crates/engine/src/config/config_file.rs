@@ -277,6 +277,9 @@ impl Loader<'_> {
         let words: Vec<&[u8]> = split_again.as_deref().unwrap_or(values).iter().map(Vec::as_slice).collect();
         let config = &mut self.loaded.config;
         let mut value = entry.parse(&words, config.value(entry.directive))?;
+        if let Some(reason) = entry.refusal(&value) {
+            return Err(format!("{}. Remove the line.", reason.trim_end_matches('.')));
+        }
         match (entry.kind, &value) {
             (DirectiveKind::Save, DirectiveValue::Save(points)) => {
                 if self.save_seen && words != [b"" as &[u8]] {

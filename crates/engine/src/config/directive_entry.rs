@@ -286,6 +286,12 @@ impl DirectiveEntry {
         (*value != self.default_value()).then_some(unsupported.reason)
     }
 
+    /// Returns the reason for which a server does not start with this value, if it does not.
+    pub fn refusal(&self, value: &DirectiveValue) -> Option<&'static str> {
+        let unsupported = self.unsupported.filter(|unsupported| unsupported.unmet == Unmet::Refused)?;
+        (*value != self.default_value()).then_some(unsupported.reason)
+    }
+
     /// Sets how a number is written. Other kinds stay as they are.
     pub const fn unit(mut self, unit: Unit) -> DirectiveEntry {
         if let DirectiveKind::Integer { min, max, .. } = self.kind {

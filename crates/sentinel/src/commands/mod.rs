@@ -236,3 +236,24 @@ fn save_and_reply(voter: &Voter, watch: &mut Watch, reply: &mut Reply) -> Outcom
     reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::own_settings::OPTIONS;
+    use super::primary_settings::SET_OPTIONS;
+    use crate::statements::STATEMENTS;
+
+    #[test]
+    fn statements_name_the_command_that_changes_them() {
+        let changed = |command| STATEMENTS.iter().filter(move |it| it.changed_by == Some(command)).map(|it| it.name);
+        for (command, options, beside) in
+            [("SENTINEL SET", &SET_OPTIONS[..], "quorum"), ("SENTINEL CONFIG SET", &OPTIONS, "loglevel")]
+        {
+            let mut named: Vec<&str> = changed(command).chain([beside]).collect();
+            let mut known = options.to_vec();
+            named.sort_unstable();
+            known.sort_unstable();
+            assert_eq!(named, known, "{command}");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use crate::watch::Watch;
 use resp::number::parse_i64;
 use resp::reply::Reply;
 
-const OPTIONS: [&str; 7] = [
+pub(super) const OPTIONS: [&str; 7] = [
     "resolve-hostnames",
     "announce-hostnames",
     "announce-ip",

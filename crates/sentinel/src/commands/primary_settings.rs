@@ -3,11 +3,26 @@
 use super::option_checks::{Outcome, Refusal, check_words, positive};
 use crate::model::effect::Level;
 use crate::model::instance::InstanceId;
+use crate::statements::statement_named;
 use crate::watch::Watch;
 use resp::number::parse_i64;
 
 const DENIED: &str = "ERR Reconfiguration of scripts path is denied for security reasons. Check the \
                       deny-scripts-reconfig configuration directive in your Sentinel configuration";
+
+/// Options of SENTINEL SET, by their names of today.
+pub(super) const SET_OPTIONS: [&str; 10] = [
+    "down-after-milliseconds",
+    "failover-timeout",
+    "parallel-syncs",
+    "quorum",
+    "notification-script",
+    "client-reconfig-script",
+    "auth-pass",
+    "auth-user",
+    "rename-command",
+    "primary-reboot-down-after-period",
+];
 
 /// Sets options; those before a mistake stay changed. Returns whether any has changed, and the mistake.
 pub(super) fn set(watch: &mut Watch, id: InstanceId, options: &[&[u8]]) -> (bool, Outcome) {
@@ -45,35 +60,39 @@ fn set_one(watch: &mut Watch, id: InstanceId, option: &[u8], values: &[&[u8]]) -
         let value = String::from_utf8_lossy(value);
         format!("ERR Invalid argument '{value}' for SENTINEL SET '{shown}'")
     };
-    let option = option.to_ascii_lowercase();
+    let name = shown.to_ascii_lowercase();
+    let name = statement_named(&name).map_or(name.as_str(), |statement| statement.name);
+    if !SET_OPTIONS.contains(&name) {
+        return Err(unknown());
+    }
     let value = *values.first().ok_or_else(unknown)?;
     let number = || positive(value).ok_or_else(|| wrong(value));
     let given = (!value.is_empty()).then(|| value.to_vec());
-    match option.as_slice() {
-        b"down-after-milliseconds" => {
+    match name {
+        "down-after-milliseconds" => {
             let after = number()?;
             watch.set_down_after(id, after);
         }
-        b"failover-timeout" => watch.group_mut(id).failover_timeout = number()?,
-        b"parallel-syncs" => watch.group_mut(id).parallel_syncs = number()?,
-        b"quorum" => watch.group_mut(id).quorum = number()?,
-        b"notification-script" => {
+        "failover-timeout" => watch.group_mut(id).failover_timeout = number()?,
+        "parallel-syncs" => watch.group_mut(id).parallel_syncs = number()?,
+        "quorum" => watch.group_mut(id).quorum = number()?,
+        "notification-script" => {
             check_script(watch, value, "ERR Notification script seems non existing or non executable")?;
             watch.group_mut(id).notification_script = given;
         }
-        b"client-reconfig-script" => {
+        "client-reconfig-script" => {
             check_script(watch, value, "ERR Client reconfiguration script seems non existing or non executable")?;
             watch.group_mut(id).client_reconfig_script = given;
         }
-        b"auth-pass" => {
+        "auth-pass" => {
             watch.group_mut(id).auth_pass = given;
             watch.drop_server_connections(id);
         }
-        b"auth-user" => {
+        "auth-user" => {
             watch.group_mut(id).auth_user = given;
             watch.drop_server_connections(id);
         }
-        b"rename-command" => {
+        "rename-command" => {
             let new = *values.get(1).ok_or_else(unknown)?;
             if value.is_empty() || new.is_empty() {
                 return Err(wrong(if new.is_empty() { new } else { value }));
@@ -85,7 +104,7 @@ fn set_one(watch: &mut Watch, id: InstanceId, option: &[u8], values: &[&[u8]]) -
             }
             return Ok(2);
         }
-        b"primary-reboot-down-after-period" | b"master-reboot-down-after-period" => {
+        "primary-reboot-down-after-period" => {
             let period = parse_i64(value).filter(|&number| number >= 0).ok_or_else(|| wrong(value))?;
             watch.group_mut(id).reboot_down_after = period;
         }

@@ -110,3 +110,18 @@ fn member_lines(watch: &Watch, primary: InstanceId, lines: &mut ConfigLineList) 
         lines.put_quoted("sentinel rename-command", name, &[old, new]);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statements::STATEMENTS;
+
+    #[test]
+    fn lines_that_are_written_are_read() {
+        let mut written: Vec<&str> = REWRITTEN.iter().filter_map(|line| line.strip_prefix("sentinel ")).collect();
+        let mut read: Vec<&str> = STATEMENTS.iter().map(|statement| statement.name).collect();
+        written.sort_unstable();
+        read.sort_unstable();
+        assert_eq!(written, read);
+    }
+}

@@ -4,27 +4,15 @@ use super::{ID_LENGTH, Voter};
 use crate::model::info_report::leading_number;
 use crate::model::instance::{InstanceId, Kind};
 use crate::sentinel_settings::UNRECOGNIZED;
+use crate::statements::{Scope, statement_named};
 use crate::watch::Watch;
-
-/// Statements that are read before any `monitor`: they apply to the instances that are created.
-const BEFORE_MONITOR: [&str; 9] = [
-    "announce-ip",
-    "announce-port",
-    "deny-scripts-reconfig",
-    "sentinel-user",
-    "sentinel-pass",
-    "current-epoch",
-    "myid",
-    "resolve-hostnames",
-    "announce-hostnames",
-];
 
 /// Returns the place of a statement in the order of reading: before `monitor` statements, among them, or after them.
 pub fn statement_place(name: &[u8]) -> u8 {
-    match &name.to_ascii_lowercase()[..] {
-        b"monitor" => 1,
-        name if BEFORE_MONITOR.iter().any(|before| before.as_bytes() == name) => 0,
-        _ => 2,
+    match statement_named(&String::from_utf8_lossy(name).to_ascii_lowercase()).map(|statement| statement.scope) {
+        Some(Scope::Own) => 0,
+        Some(Scope::Monitor) => 1,
+        Some(Scope::Primary) | None => 2,
     }
 }
 
@@ -49,8 +37,8 @@ impl Voter {
             ("monitor", &[name, host, port, quorum]) => monitor(watch, name, host, port, quorum),
             (_, [_]) => self.own_statement(watch, &name, &words[1]),
             (_, [primary, ..]) => {
-                let known = is_of_primary(&name, texts.len());
-                if !known {
+                let statement = statement_named(&name).filter(|statement| statement.scope == Scope::Primary);
+                if !statement.is_some_and(|statement| statement.takes(texts.len())) {
                     return Err(UNRECOGNIZED.to_string());
                 }
                 let id = watch.instances().primary_named(primary.as_bytes()).ok_or(NO_PRIMARY)?;
@@ -160,24 +148,4 @@ fn known_sentinel(watch: &mut Watch, primary: InstanceId, texts: &[&str]) -> Res
     watch[id].run_id = Some(run_id.to_string());
     watch.share_link(id);
     Ok(())
-}
-
-/// Returns whether there is such a statement about a primary, with so many words, its name among them.
-fn is_of_primary(name: &str, words: usize) -> bool {
-    match name {
-        "down-after-milliseconds"
-        | "failover-timeout"
-        | "parallel-syncs"
-        | "notification-script"
-        | "client-reconfig-script"
-        | "auth-pass"
-        | "auth-user"
-        | "config-epoch"
-        | "leader-epoch"
-        | "primary-reboot-down-after-period"
-        | "master-reboot-down-after-period" => words == 2,
-        "known-slave" | "known-replica" | "rename-command" => words == 3,
-        "known-sentinel" => words == 3 || words == 4,
-        _ => false,
-    }
 }

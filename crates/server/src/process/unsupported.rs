@@ -1,10 +1,10 @@
 //! Parts of a configuration that this server does not have: modules, and directives without effect.
 //!
-//! A server that is to have a module's commands does not start without them. Entries of directives without effect say
-//! how they are handled: some prevent the start, too, the others are named in the log.
+//! A server that is to have a module's commands does not start without them. Directives without effect that do not
+//! prevent the reading of the configuration are named in the log.
 
 use crate::system::log;
-use engine::config::{Config, LoadedConfig, Unmet};
+use engine::config::{Config, LoadedConfig};
 
 /// Refuses to start without a part that the configuration counts on; the error is the last line of the log. A Sentinel
 /// loads no modules, so it starts without them.
@@ -13,7 +13,8 @@ pub fn refuse(loaded: &LoadedConfig, is_sentinel: bool) -> Result<(), String> {
     if !is_sentinel {
         refuse_modules(modules, module_settings)?;
     }
-    refuse_directives(config)
+    name_directives(config);
+    Ok(())
 }
 
 fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> Result<(), String> {
@@ -29,13 +30,10 @@ fn refuse_modules(modules: &[Vec<Vec<u8>>], settings: &[(Vec<u8>, Vec<u8>)]) -> 
     if settings.is_empty() { Ok(()) } else { Err(refused.to_owned()) }
 }
 
-/// Refuses directives whose absence would break a promise; names the other ones without effect in one line of the log.
-fn refuse_directives(config: &Config) -> Result<(), String> {
+/// Names directives without effect in one line of the log.
+fn name_directives(config: &Config) {
     let mut without: Vec<(&str, Vec<&str>)> = Vec::new();
     for (entry, unsupported) in config.unmet() {
-        if unsupported.unmet == Unmet::Refused {
-            return Err(format!("Can't start with '{}': {}", entry.name, unsupported.reason));
-        }
         match without.iter_mut().find(|(reason, _)| *reason == unsupported.reason) {
             Some((_, names)) => names.push(entry.name),
             None => without.push((unsupported.reason, vec![entry.name])),
@@ -45,5 +43,4 @@ fn refuse_directives(config: &Config) -> Result<(), String> {
     if !texts.is_empty() {
         log::warning(format_args!("These directives of the configuration have no effect: {}", texts.join("; ")));
     }
-    Ok(())
 }

@@ -262,8 +262,14 @@ fn a_node_that_does_not_let_this_one_in_is_named_as_the_reason() {
     let link = world.link(A);
     world.proxy.opened(link, 0);
     world.proxy.received(link, b"-WRONGPASS no\r\n", &SlotMap::default(), 0);
-    assert_eq!(world.answers(), [format!("1 -{REFUSED}WRONGPASS no|")]);
+    let refused = format!("1 -CLUSTERDOWN The node {A} refuses the primaryuser of this node: ");
+    assert_eq!(world.answers(), [format!("{refused}WRONGPASS no|")]);
     assert!(world.proxy.links.is_empty());
+    world.proxy.credentials = Credentials::default();
+    world.get(1, A, "a");
+    world.reply(A, "-NOPERM User replica has no permissions to run the 'get' command\r\n");
+    let denied = "NOPERM User replica has no permissions to run the 'get' command";
+    assert_eq!(world.answers(), [format!("{refused}{denied}|")], "the client's own rights were checked here");
 }
 
 #[test]

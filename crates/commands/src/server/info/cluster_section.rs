@@ -40,6 +40,11 @@ pub(super) fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|(known, _)| *known == name).map(|(_, metric)| metric)
 }
 
+/// Returns the fields of CLUSTER INFO that are metrics.
+pub(super) fn metrics() -> impl Iterator<Item = (&'static str, &'static Metric)> {
+    METRICS.iter().map(|(name, metric)| (*name, metric))
+}
+
 fn cluster_info(s: &Source<'_>, put: Put<'_>) {
     cluster::each_number(s.engine, &mut |name, number| {
         put(

@@ -25,6 +25,7 @@ pub mod command_stats;
 pub mod field;
 mod info_source;
 pub mod key_sizes;
+pub mod meanings;
 mod memory_section;
 mod persistence_section;
 mod replication_section;

@@ -58,7 +58,7 @@ directives! { after super::replication::END;
     CLUSTER_PORT = integer("cluster-port", 0, 0, PORT_MAX).immutable();
     /// How other nodes are named in redirections.
     CLUSTER_PREFERRED_ENDPOINT_TYPE = choice("cluster-preferred-endpoint-type", &["ip", "hostname", "unknown-endpoint"], "ip");
-    /// This node asks others for what its clients want of slots that it does not own.
+    /// Answers commands about other nodes' slots by asking the owners, instead of MOVED.
     CLUSTER_PROXY = flag("cluster-proxy", false).hidden();
     /// This replica never takes over.
     CLUSTER_REPLICA_NO_FAILOVER = flag("cluster-replica-no-failover", false).alias("cluster-slave-no-failover");

@@ -4,8 +4,8 @@ use crate::config::apply::Apply::{Engine, EngineChange, Server};
 use crate::config::directive::{Directive, directives};
 use crate::config::directive_entry::{DirectiveEntry, INT_MAX, Unit, Unmet, choice, flag, integer, memory};
 
-/// Valkey's words, where it is built without.
-const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
+/// The first words are those of a Valkey that is built without.
+const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: Cinnabar has none";
 
 directives! { after super::limits::END;
     /// Percent of processor time that defragmentation takes at most.

@@ -7,8 +7,8 @@ use crate::config::directive_entry::{
 };
 
 directives! { after super::persistence::END;
-    /// Milliseconds for which a replica's word keeps another server from acknowledging: a primary that was replaced
-    /// answers no longer, and the new one waits for so long. To be the same on all servers.
+    /// Milliseconds for which a primary may answer after a replica's last acknowledgement. A promoted server waits for
+    /// so long before it answers. The same on all servers.
     ACKNOWLEDGE_LEASE = integer("acknowledge-lease", 2000, 100, 60_000);
     /// Milliseconds that a reply waits for replicas, before it is an error that says that the outcome is open.
     ACKNOWLEDGE_TIMEOUT = integer("acknowledge-timeout", 5000, 1, INT_MAX);
@@ -16,8 +16,8 @@ directives! { after super::persistence::END;
     DUAL_CHANNEL_REPLICATION_ENABLED = flag("dual-channel-replication-enabled", false);
     /// Seconds since its last word after which a replica does not count.
     MIN_REPLICAS_MAX_LAG = integer("min-replicas-max-lag", 10, 0, INT_MAX).alias("min-slaves-max-lag").applied(Engine(|engine| engine.wanted_replicas()));
-    /// Replicas that have what clients are told of, before they are told; 0 asks for none. CLIENT ACKNOWLEDGE is the
-    /// same for a connection.
+    /// Replicas that must have every write that a reply may show before the reply is sent; 0 asks for none. CLIENT
+    /// ACKNOWLEDGE is the same for a connection.
     MIN_REPLICAS_TO_ACKNOWLEDGE = integer("min-replicas-to-acknowledge", 0, 0, 16).applied(Engine(|engine| engine.acknowledging_replicas()));
     /// Replicas without which writes are refused; 0 asks for none.
     MIN_REPLICAS_TO_WRITE = integer("min-replicas-to-write", 0, 0, INT_MAX).alias("min-slaves-to-write").applied(Engine(|engine| engine.wanted_replicas()));

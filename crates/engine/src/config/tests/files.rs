@@ -34,6 +34,7 @@ fn save_lines_add_up_and_replace_the_default() {
 
 #[test]
 fn mistakes_are_reported_with_their_line() {
+    const NO_DEFRAGMENTATION: &str = "Active defragmentation cannot be enabled: Cinnabar has none. Remove the line.";
     for (text, number, line, message) in [
         ("port 1\n  foo bar \n", 2, "foo bar", "Bad directive or wrong number of arguments"),
         ("port \"1", 1, "port \"1", "Unbalanced quotes in configuration line"),
@@ -46,6 +47,8 @@ fn mistakes_are_reported_with_their_line() {
         ("rename-command get SET", 1, "rename-command get SET", "Target command name already exists"),
         ("user a wrong", 1, "user a wrong", "Error in user declaration 'wrong': Syntax error"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
+        ("activedefrag no\nActiveDefrag yes", 2, "ActiveDefrag yes", NO_DEFRAGMENTATION),
+        ("rdma-port 1", 1, "rdma-port 1", "No RDMA building support. Remove the line."),
         ("slaveof", 1, "slaveof", "wrong number of arguments"),
         (
             "shutdown-on-sigint save nosave",

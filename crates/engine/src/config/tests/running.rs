@@ -158,7 +158,7 @@ fn unsupported_directives_are_refused_or_shown() {
     assert!(rewritten(&store).starts_with(kept), "{}", rewritten(&store));
     let refused =
         |name: &str, reason: &str| Err(format!("CONFIG SET failed (possibly related to argument '{name}') - {reason}"));
-    let reason = "Active defragmentation cannot be enabled: it requires a server compiled with a modified Jemalloc like the one shipped by default with the source distribution";
+    let reason = "Active defragmentation cannot be enabled: Cinnabar has none";
     assert_eq!(set(&store, &[("activedefrag", "yes")]), refused("activedefrag", reason));
     let pairs = [
         ("activedefrag", "no"),
