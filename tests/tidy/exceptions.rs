@@ -127,6 +127,7 @@ pub const ROOMS: &[(&str, &[&str])] = &[
         "sentinel",
         &[
             "model",
+            "statements",
             "config_line_list",
             "sentinel_settings",
             "watch",

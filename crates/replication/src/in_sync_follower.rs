@@ -1,6 +1,6 @@
 //! A replica of a primary that acknowledges writes: its acknowledgements, and whether it is there.
 
-use crate::quorum_ack::AckSettings;
+use crate::ack_gate::AckSettings;
 use crate::replica_handshake::Acks;
 
 /// A replica that introduced itself.

@@ -8,6 +8,7 @@
 //! | [`in_sync_set`] | servers that count for acknowledgements |
 //! | [`in_sync_member`] | a server's memory of that set |
 //! | [`quorum_ack`] | a primary that acknowledges a write once enough members have it |
+//! | [`ack_gate`] | whether it may acknowledge, and which members keep it from that |
 //! | [`failover_state`] | a primary that hands its role to a replica |
 //! | [`replica_handshake`] | a replica's description of itself, its progress and its greatest lag |
 //! | [`link_event`] | data that arrives over a replica's link, and reasons for the link's end |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::missing_errors_doc, clippy::unwrap_used)]
 
+pub mod ack_gate;
 pub mod ack_schedule;
 pub mod backlog;
 pub mod failover_state;

@@ -9,6 +9,7 @@
 //! The caller appends [`next_word`](AcknowledgingPrimary::next_word) to the stream and confirms that with
 //! [`appended`](AcknowledgingPrimary::appended). Times are milliseconds of a clock that does not go back.
 
+use crate::ack_gate::{AckSettings, Gate, Missing, StrikeError};
 use crate::in_sync_follower::Follower;
 use crate::in_sync_member::{Introduction, Membership, Past};
 use crate::in_sync_set::{InSyncSet, MemberId, Quorum, Term};
@@ -20,48 +21,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 const DRIFT: u64 = 10;
 /// Lengths of the stream whose time is remembered.
 const SENT_MAX: usize = 256;
-
-/// Settings of acknowledged writes.
-#[derive(Clone, Copy, Debug)]
-pub struct AckSettings {
-    /// Replicas that must have an acknowledged write; at least one.
-    pub replicas: usize,
-    /// Time after an acknowledgement for which its member is known to follow no other primary.
-    pub lease: u64,
-    /// Silence after which a replica is no longer in sync.
-    pub silence: u64,
-}
-
-/// Whether the server may acknowledge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// The server may lack writes that were acknowledged before its promotion.
-    Unconfirmed,
-    /// The server has all acknowledged writes, but its predecessor may still answer until then.
-    Confirmed(u64),
-    /// The server may acknowledge.
-    Open,
-}
-
-/// A member for which replies and changes of the set wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// Member's name.
-    pub id: MemberId,
-    /// End of the member's link, or its last acknowledgement; None: no link since this server leads.
-    pub since: Option<u64>,
-}
-
-/// Reason for which a member cannot be struck off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StrikeError {
-    /// The server may lack data that the member has.
-    Unconfirmed,
-    /// The member belongs to no set, or is the server itself.
-    NoMember,
-    /// The member is online, and not silent.
-    Online,
-}
 
 /// Lead that the primary's predecessor has handed over.
 #[derive(Debug)]

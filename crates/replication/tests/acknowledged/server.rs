@@ -1,10 +1,11 @@
 //! A virtual server: its data, its memory, and its side of every link.
 
+use replication::ack_gate::AckSettings;
 use replication::in_sync_member::{Introduction, Membership};
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
 use replication::link_event::Position;
 use replication::member_record::{Loaded, MemberRecord};
-use replication::quorum_ack::{AckSettings, AcknowledgingPrimary};
+use replication::quorum_ack::AcknowledgingPrimary;
 use replication::replica_handshake::Acks;
 use replication::replid::{History, ReplicationId};
 

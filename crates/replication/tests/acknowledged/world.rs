@@ -2,10 +2,11 @@
 
 use crate::checker::Call;
 use crate::server::{Feed, HandOver, Item, Message, Planted, Role, Server, WaitingReply};
+use replication::ack_gate::{AckSettings, Gate};
 use replication::in_sync_member::Introduction;
 use replication::in_sync_set::{InSyncSet, MemberId, Term};
 use replication::link_event::Position;
-use replication::quorum_ack::{AckSettings, AcknowledgingPrimary, Gate};
+use replication::quorum_ack::AcknowledgingPrimary;
 use replication::replica_handshake::Acks;
 use replication::replid::History;
 use std::collections::{BTreeMap, BTreeSet};
