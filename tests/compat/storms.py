@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 from replicas import Failed, disturb, is_up, same
 from storm_parts import AckWriter, Acknowledged, Clockwork, Gate, Link, Node, Watcher, Writer
@@ -495,6 +496,20 @@ def run_storm(args, shim, seed):
     return True
 
 
+def in_a_process(work):
+    """Returns the result of the work, whose threads and sockets end with a process of its own."""
+    process = os.fork()
+    if process == 0:
+        succeeded = False
+        try:
+            succeeded = work()
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(0 if succeeded else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", required=True)
@@ -512,7 +527,7 @@ def main():
         subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
         end, seed, failed = time.monotonic() + args.seconds, args.seed, 0
         while time.monotonic() < end:
-            failed += not run_storm(args, shim, seed)
+            failed += not in_a_process(lambda: run_storm(args, shim, seed))
             seed += 1
     sys.exit(1 if failed else 0)
 
