@@ -443,6 +443,7 @@ fn a_cluster_is_told_of_as_json() {
     let line = "ab 127.0.0.1:1@2 myself,master - 0 0 1 connected 0-5 7\n";
     let nodes = format!("${}\r\n{line}\r\n", line.len());
     let server = Server::start(vec![talk(&[
+        ("CLIENT CAPA moved", "+OK\r\n"),
         ("INFO", "$17\r\ncluster_enabled:1\r\n"),
         ("CLUSTER NODES", &nodes),
         ("DBSIZE", ":3\r\n"),
