@@ -95,9 +95,11 @@ static TYPES: OnceLock<&'static [InstalledType]> = OnceLock::new();
 
 /// Adds value types and their commands to the whole process. To be called before [`install`]; the first call decides.
 pub fn install_types(types: &'static [InstalledType]) {
-    if TYPES.set(types).is_ok() {
+    // A caller beside the first one waits until the types are there.
+    TYPES.get_or_init(|| {
         value_type::install(types.iter().map(|installed| installed.value_type).collect());
-    }
+        types
+    });
 }
 
 /// The commands of this process, or of the Sentinel within it: a Sentinel has few.

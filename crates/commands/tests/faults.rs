@@ -211,10 +211,16 @@ impl Machine {
         if !reply.is_empty() {
             return reply;
         }
-        // The client waits for a thread.
-        let thread = self.host.threads.lock().unwrap().pop();
-        thread.into_iter().for_each(|thread| thread.join().unwrap());
-        String::from_utf8(self.host.delivered.lock().unwrap().take().unwrap()).unwrap()
+        // The client waits for a thread, which may have begun another one.
+        loop {
+            let thread = self.host.threads.lock().unwrap().pop();
+            let is_last = thread.is_none();
+            thread.into_iter().for_each(|thread| thread.join().unwrap());
+            if let Some(reply) = self.host.delivered.lock().unwrap().take() {
+                return String::from_utf8(reply).unwrap();
+            }
+            assert!(!is_last, "no thread has replied");
+        }
     }
 
     fn write(&mut self, write: Write) -> bool {
