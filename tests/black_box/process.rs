@@ -154,7 +154,10 @@ fn the_end_without_a_wish_leaves_a_report() {
             let panicked = command.contains("PANIC") && stack.lines().count() == 1;
             assert!(panicked || stack.contains("event_loop::"), "{command}{signal:?}: {stack}");
         }
-        assert!(log.contains("FAST MEMORY TEST ------\nFast memory test PASSED"), "{command}{signal:?}: {log}");
+        // On a busy machine a thread may come to its signal too late.
+        let (_, test) = log.split_once("FAST MEMORY TEST ------\n").expect("the test of the memory");
+        let is_late = test.starts_with("There was no test: not all threads stood still.");
+        assert!(is_late || test.starts_with("Fast memory test PASSED"), "{command}{signal:?}: {log}");
         assert!(command.is_empty() || stacks.contains("server::debug::crashes::"), "{command}: {stacks}");
         assert_eq!(log.contains(", last command: debug, of client "), !command.is_empty(), "{log}");
         let is_signal = cause != "DEBUG PANIC";
