@@ -60,7 +60,7 @@ def main():
         def compared(at, case):
             ours = told(at, case, 0)
             if case.expected:
-                return [] if case.expected in "\n".join(ours) else ["not there: %s" % case.expected, *ours]
+                return [] if of_one_name(case.expected) in "\n".join(ours) else ["not there: %s" % case.expected, *ours]
             differences = []
             for peer in range(1, len(programs)):
                 lines = list(difflib.unified_diff(told(at, case, peer), ours, "peer", "server", lineterm=""))
@@ -102,7 +102,7 @@ class Run:
             # A server that refuses to start may have ended before it has read.
             with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(self.filled(case.stdin))
-            self.values = self.served(process, out)
+            self.values = self.served(process, out, case.expected)
             try:
                 status = process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
@@ -118,14 +118,20 @@ class Run:
             text = text.encode()
         return text.replace(PORT.encode(), self.port.encode())
 
-    def served(self, process, out):
-        """Waits until the server serves or ends; reads its directives, and ends it."""
+    def served(self, process, out, expected):
+        """Waits until the server serves or ends; reads its directives, and ends it.
+
+        An expected line may come after the one that says that it serves."""
         began = time.monotonic()
         while process.poll() is None and time.monotonic() < began + PATIENCE:
             with open(out, "rb") as said:
-                # Or its log keeps silent about it.
-                if b"Ready to accept connections" in said.read() or time.monotonic() > began + 1 and self.accepts():
-                    break
+                log = said.read().decode("latin-1")
+            is_late = time.monotonic() > began + 1
+            if "Ready to accept connections" in log and (is_late or not expected or expected in log):
+                break
+            # Its log may keep silent about it.
+            if is_late and self.accepts():
+                break
             time.sleep(0.01)
         else:
             return {}
@@ -143,9 +149,7 @@ class Run:
             return probe.connect_ex(("127.0.0.1", int(self.port))) == 0
 
     def neutral(self, text, program, folder):
-        text = text.replace(program, "PROGRAM").replace(folder, "FOLDER").replace(self.port, "PORT")
-        for ours, theirs in (("cinnabar", "valkey"), ("Cinnabar", "Valkey"), ("CINNABAR", "VALKEY")):
-            text = text.replace(ours, theirs)
+        text = of_one_name(text.replace(program, "PROGRAM").replace(folder, "FOLDER").replace(self.port, "PORT"))
         text = re.sub(r"(?m)^\d+:([MCSX]) \d+ \w+ \d{4} [\d:.]+", r"PID:\1 TIME", text)
         text = re.sub(r"(?s)\nExamples:.*", "", text)
         # The peer has the line among its examples.
@@ -156,6 +160,13 @@ class Run:
         text = re.sub(r"(malloc=\S+-|build=|sha=)\S+", r"\1X", text)
         text = re.sub(r"( valkey=\S+){2} redis=\S+ features=\S+", "", text)
         return re.sub(r"\b[Vv](ersion |ersion=|=)\d+\.\d+\.\d+", r"v\g<1>V", text)
+
+
+def of_one_name(text):
+    """Returns the text with the peer's name in the place of ours."""
+    for ours, theirs in (("cinnabar", "valkey"), ("Cinnabar", "Valkey"), ("CINNABAR", "VALKEY")):
+        text = text.replace(ours, theirs)
+    return text
 
 
 def log_lines(text):
