@@ -41,6 +41,8 @@ pub(crate) const COMMANDS: &[Command] = &[Command {
 
 /// Milliseconds for which a pause of writes outlasts the role: Sentinels disconnect the clients meanwhile.
 const PAUSE_AFTER: i64 = 1000;
+/// Milliseconds for which a server that takes over waits for its predecessor, before it announces a set without it.
+const INTRODUCTION_AFTER: i64 = 1000;
 
 fn failover(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if cx.engine.is_clustered() {
@@ -261,6 +263,7 @@ pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8], next: i64) -> Result<()
         return Err(Error::OtherHistory);
     }
     let is_on_its_way = u64::try_from(next - 1).is_ok_and(|sent| sent > status.offset());
+    status.acknowledgement.await_predecessor(engine.steady_now().after(INTRODUCTION_AFTER));
     if is_on_its_way && status.link().state == LinkState::Connected || !follow(engine, None, Waits::End) {
         return Err(Error::WouldBlock);
     }

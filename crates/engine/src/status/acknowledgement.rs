@@ -3,6 +3,7 @@
 //! write it; workers read whether a reply may go.
 
 use crate::locks::sync::Mutex;
+use crate::time::SteadyMs;
 use replication::in_sync_member::Membership;
 use replication::in_sync_set::MemberId;
 use replication::link_event::Position;
@@ -71,6 +72,8 @@ pub struct Acknowledgement {
     was_promoted: AtomicBool,
     /// Whether another primary has handed its lead over to this server.
     is_handed_over: AtomicBool,
+    /// Time until which a predecessor that hands its lead over is waited for; in milliseconds of the steady clock.
+    predecessor_until: AtomicI64,
     /// Whether the last save is made: nothing is applied, asked or acknowledged any more.
     is_ending: AtomicBool,
     /// The place of the history at which the last snapshot for the disk was begun.
@@ -109,6 +112,7 @@ impl Acknowledgement {
             state: Mutex::new("off"),
             was_promoted: AtomicBool::new(false),
             is_handed_over: AtomicBool::new(false),
+            predecessor_until: AtomicI64::new(0),
             is_ending: AtomicBool::new(false),
             saved_at: Mutex::new(None),
             log_end: Mutex::new(None),
@@ -205,6 +209,16 @@ impl Acknowledgement {
     /// Records that the server is promoted.
     pub fn set_promoted(&self) {
         self.was_promoted.store(true, Relaxed);
+    }
+
+    /// Waits until then for a predecessor that hands its lead over: its introduction belongs to the first set.
+    pub fn await_predecessor(&self, until: SteadyMs) {
+        self.predecessor_until.store(until.0, Relaxed);
+    }
+
+    /// Returns whether a predecessor is waited for.
+    pub fn awaits_predecessor(&self, now: SteadyMs) -> bool {
+        now.0 < self.predecessor_until.load(Relaxed)
     }
 
     /// Whether another primary has handed its lead over to this server, which leads since.

@@ -17,6 +17,7 @@ use engine::config::{Config, Directive};
 use engine::keyspace::record::LogUser;
 use engine::propagation::log_reader::LogReader;
 use engine::status::acknowledgement::{MissingMember, REPLICAS_MAX};
+use engine::time::SteadyMs;
 use replication::ack_gate::{AckSettings, Gate, Missing};
 use replication::in_sync_member::CAPABILITY;
 use replication::in_sync_set::{MemberId, Term};
@@ -215,8 +216,9 @@ impl PrimaryThread {
             return;
         };
         primary.tick(&settings, now);
-        let is_to_end = self.is_to_end();
-        while let Some(word) = primary.next_word().filter(|_| !is_to_end) {
+        let status = &self.shared.engine.replication().acknowledgement;
+        let is_quiet = self.is_to_end() || status.awaits_predecessor(SteadyMs(now.cast_signed()));
+        while let Some(word) = primary.next_word().filter(|_| !is_quiet) {
             let Some(end) = self.add(&[b"PING", word.as_bytes()]) else { break };
             primary.appended(end);
             primary.tick(&settings, now);

@@ -30,6 +30,7 @@ impl PrimaryThread {
         if let Err(reason) = self.admit_follower(token, asked.as_ref().map(|(id, _)| &id[..])) {
             return self.refuse(token, reason, now);
         }
+        self.shared.engine.replication().acknowledgement.await_predecessor(SteadyMs(0));
         match asked {
             Some((id, next)) => self.answer(token, &id, next, now),
             None => self.queue(token),
