@@ -163,8 +163,7 @@ pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>, compress: bool)
 /// # Errors
 /// A text ends early or cannot be unpacked.
 pub fn restore_functions(payload: Payload<'_>) -> Result<Option<Vec<Vec<u8>>>> {
-    let mut bytes = payload.body;
-    let mut source = Source::new(&mut bytes, false);
+    let mut source = Source::of(payload.body);
     let mut texts = Vec::new();
     while !source.is_at_end()? {
         if source.byte()? != opcode::FUNCTION {
@@ -202,8 +201,7 @@ pub fn verify(bytes: &[u8], relaxed: bool, skip_sum: bool) -> Option<Payload<'_>
 /// # Errors
 /// The value cannot be read ([`decode::value`]), or more bytes follow it.
 pub fn restore(payload: Payload<'_>, limits: &EncodingLimits) -> Result<Decoded> {
-    let mut bytes = payload.body;
-    let mut source = Source::new(&mut bytes, false);
+    let mut source = Source::of(payload.body);
     let kind = source.byte()?;
     let value = decode::value(&mut source, kind, Family::of(payload.version), limits)?;
     if !source.is_at_end()? {

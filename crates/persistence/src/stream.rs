@@ -98,8 +98,7 @@ pub fn state(stream: &Stream) -> Option<Vec<u8>> {
 
 /// Restores a stream's state from its field.
 pub fn restore_state(stream: &mut Stream, field: &[u8]) -> Result<()> {
-    let mut bytes = field;
-    let source = &mut Source::new(&mut bytes, false);
+    let source = &mut Source::of(field);
     for _ in 0..source.length()? {
         let name = source.string()?;
         let Some(group) = stream.group_mut(&name) else { return source.corrupt("Group of entries given back") };

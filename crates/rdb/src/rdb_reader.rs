@@ -108,7 +108,8 @@ pub enum Length {
 
 /// Bytes that are read one after the other.
 pub struct Source<'r> {
-    from: &'r mut dyn Read,
+    /// None: all bytes are in the buffer.
+    from: Option<&'r mut dyn Read>,
     buffer: Vec<u8>,
     at: usize,
     /// Bytes before the buffer's first.
@@ -124,7 +125,12 @@ impl<'r> Source<'r> {
     /// Returns a source. `sums`: whether a checksum is computed.
     pub fn new(from: &'r mut dyn Read, sums: bool) -> Self {
         let sum = sums.then(checksum::digest);
-        Source { from, buffer: Vec::new(), at: 0, before: 0, sum, summed: 0, room: Vec::new() }
+        Source { from: Some(from), buffer: Vec::new(), at: 0, before: 0, sum, summed: 0, room: Vec::new() }
+    }
+
+    /// Returns a source of these bytes, without a checksum.
+    pub fn of(bytes: &[u8]) -> Source<'static> {
+        Source { from: None, buffer: bytes.to_vec(), at: 0, before: 0, sum: None, summed: 0, room: Vec::new() }
     }
 
     /// Returns a vector for temporary bytes, to be [given back](Self::give_room).
@@ -158,7 +164,7 @@ impl<'r> Source<'r> {
         while self.buffer.len() < longest {
             let old = self.buffer.len();
             self.buffer.resize(longest, 0);
-            let read = self.from.read(&mut self.buffer[old..]).unwrap_or(0);
+            let read = self.from.as_mut().map_or(0, |from| from.read(&mut self.buffer[old..]).unwrap_or(0));
             self.buffer.truncate(old + read);
             if read == 0 {
                 break;
@@ -209,9 +215,13 @@ impl<'r> Source<'r> {
         self.checksum();
         self.before += self.at as u64;
         (self.at, self.summed) = (0, 0);
+        let Some(from) = &mut self.from else {
+            self.buffer.clear();
+            return Ok(false);
+        };
         self.buffer.resize(BUFFER, 0);
         let got = loop {
-            match self.from.read(&mut self.buffer) {
+            match from.read(&mut self.buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result,
             }
@@ -431,8 +441,7 @@ mod tests {
             let mut unread = Vec::new();
             source.string_unread(&mut unread).unwrap();
             prop_assert_eq!(source.offset(), bytes.len() as u64);
-            let mut nothing = io::empty();
-            let mut later = Source::new(&mut nothing, false);
+            let mut later = Source::of(b"");
             later.restart(&unread, 7);
             prop_assert_eq!(later.string().unwrap(), text);
             prop_assert_eq!(later.offset(), 7 + unread.len() as u64);

@@ -15,7 +15,7 @@ use engine::config::Directive;
 use engine::data::table::{ExpiryIndex, Table};
 use engine::data::value::Object;
 use engine::keyspace::key_change::{ChangedDb, announce_flush, announce_swap};
-use engine::keyspace::shard::Shard;
+use engine::keyspace::shard::{Db, Shard};
 use engine::scripts::function_libraries::LibraryChange;
 use engine::{Engine, Error};
 use std::mem::{swap, take};
@@ -189,7 +189,13 @@ fn empty(cx: &mut Context<'_>, only: Option<u32>, background: bool) -> Result<(F
     cx.keys.each_shard(|shard_index, shard, effects| {
         let Shard { dbs, listeners, stats, .. } = shard;
         announce_flush(engine, listeners, effects);
-        for (number, db) in dbs.iter_mut().filter(|(number, _)| only.is_none_or(|only| only == *number)) {
+        let mut next = dbs.next(only.unwrap_or(0));
+        while let Some(number) = next.filter(|number| only.is_none_or(|only| only == *number)) {
+            next = dbs.next(number + 1);
+            let db = &mut dbs[number];
+            if db.is_bare() {
+                continue;
+            }
             stats.dirty += db.table.len() as u64;
             removed += db.table.len() as u64;
             let at = ChangedDb { keyspace: engine, shard: shard_index, number, db, listeners, effects };
@@ -279,7 +285,9 @@ fn swapdb(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     cx.keys.escalate()?;
     let engine = cx.engine;
     cx.keys.each_shard(|shard_index, shard, effects| {
-        if one == two || [one, two].iter().all(|db| shard.dbs.next(*db) != Some(*db)) {
+        // A reply that lists a collection has taken it out of its table, perhaps as the last one.
+        let is_bare = |db: &Db| db.is_bare() && db.streamed_replies.is_empty();
+        if one == two || [one, two].iter().all(|db| is_bare(&shard.dbs[*db])) {
             return;
         }
         let mut apart = take(&mut shard.dbs[two]);

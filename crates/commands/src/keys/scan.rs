@@ -243,9 +243,11 @@ enum Draw {
 fn random_entry(cx: &mut Context<'_>) -> Result<Draw, Error> {
     let (engine, db, now) = (cx.engine, cx.keys.db_index(), cx.keys.expiry_now());
     let shards = engine.locks().len();
-    let mut total = 0;
-    for index in 0..shards {
-        total += cx.keys.shard_len(index)?;
+    let mut total = engine.known_len(db).filter(|_| cx.keys.holds_nothing()).unwrap_or(0);
+    if total == 0 {
+        for index in 0..shards {
+            total += cx.keys.shard_len(index)?;
+        }
     }
     if total == 0 {
         return Ok(Draw::Empty);

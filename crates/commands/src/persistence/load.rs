@@ -391,8 +391,8 @@ impl Inserter<'_> {
 
     /// Decodes the unread values.
     fn read(&self, keys: &mut Collected) -> Result<(), Fault> {
-        let (mut nothing, mut bytes) = (std::io::empty(), keys.bytes.as_slice());
-        let mut source = Source::new(&mut nothing, false);
+        let mut bytes = keys.bytes.as_slice();
+        let mut source = Source::of(b"");
         for later in &keys.unread {
             let (name, rest) = bytes.split_at(later.name_len);
             let (value, rest) = rest.split_at(later.value_len);

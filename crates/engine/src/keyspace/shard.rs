@@ -32,9 +32,12 @@ pub struct Db {
 impl Db {
     /// Whether it has no keys, no room for some, and no clients that watch or wait.
     pub(super) fn is_idle(&self) -> bool {
-        let has_room =
-            self.table.bucket_count() > 0 || !self.expiry.keys.is_empty() || !self.expiry.elements.is_empty();
-        !has_room && self.clients.watchers().is_empty() && self.clients.wait_queues().is_empty()
+        self.is_bare() && self.clients.watchers().is_empty() && self.clients.wait_queues().is_empty()
+    }
+
+    /// Whether it has no keys, and no room for some.
+    pub fn is_bare(&self) -> bool {
+        self.table.bucket_count() == 0 && self.expiry.keys.is_empty() && self.expiry.elements.is_empty()
     }
 
     /// Leaves an object that was taken out of its key to the replies that still read it. Returned when there is none.

@@ -365,6 +365,12 @@ impl<T, W> Escalated<'_, T, W> {
     }
 
     fn place(&self, index: usize) -> Result<usize, usize> {
+        // All of them are held, or those before this one.
+        match self.guards.get(index) {
+            Some((held, _)) if *held == index => return Ok(index),
+            None if self.guards.last().is_none_or(|(held, _)| *held < index) => return Err(self.guards.len()),
+            _ => {}
+        }
         self.guards.binary_search_by_key(&index, |(held, _)| *held)
     }
 }

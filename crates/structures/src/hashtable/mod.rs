@@ -120,6 +120,9 @@ impl<T: TaggedPointer> Deref for Ref<'_, T> {
     }
 }
 
+/// Buckets of which a scan prefetches the entries.
+const AHEAD: usize = 2;
+
 /// Entries that a bucket has place for.
 pub const PLACES: usize = bucket::SLOTS;
 
@@ -294,8 +297,11 @@ impl<T: TaggedPointer> HashTable<T> {
 
     /// Does one step of a scan that begins at position 0: visits all entries of the bucket that covers `position` and
     /// returns the position of the next step, or `None` at the end. See the module's documentation for the guarantees.
+    /// Entries of the steps after this one are prefetched.
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
+        let (array, at) = (self.array(position << 16), index(position << 16, self.array(position << 16).len()));
+        (at + 1..array.len().min(at + 1 + AHEAD)).for_each(|ahead| self.prefetch_entries(array.at(ahead)));
         self.for_each_in_bucket(position << 16, &mut visit);
         Some(next).filter(|next| *next < POSITIONS)
     }

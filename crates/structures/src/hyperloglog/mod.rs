@@ -146,19 +146,18 @@ impl Registers {
     /// Raises each register to that of a sketch.
     ///
     /// # Errors
-    /// The bytes are no sketch, or its opcodes do not add up; the union is as it was then.
+    /// The bytes are no sketch, or its opcodes do not add up; the union has a part of it then.
     pub fn merge(&mut self, bytes: &[u8]) -> Result<(), Corrupt> {
         match encoding(bytes).ok_or(Corrupt)? {
             Encoding::Dense => self.merge_dense(std::iter::once(bytes))?,
             Encoding::Sparse => {
-                // First as a whole, so that a corrupt sketch changes nothing.
-                sparse::for_each(&bytes[HEADER..], |_, _, _| {})?;
                 if !matches!(self.0, Form::Bytes(_)) {
                     self.0 = Form::Bytes(self.values());
                 }
                 let Form::Bytes(registers) = &mut self.0 else { return Ok(()) };
                 sparse::for_each(&bytes[HEADER..], |first, len, value| {
-                    registers[first..first + len].iter_mut().for_each(|register| *register = (*register).max(value));
+                    let raised = if value > 0 { first..first + len } else { 0..0 };
+                    registers[raised].iter_mut().for_each(|register| *register = (*register).max(value));
                 })?;
             }
         }
