@@ -98,16 +98,28 @@ pub fn format_17_digits(value: f64) -> String {
     if !value.is_finite() || value == 0.0 {
         return format_by_digits(value).as_str().to_owned();
     }
+    if let Some(whole) = as_integer(value).filter(|whole| whole.unsigned_abs() < 10u64.pow(17)) {
+        return itoa::Buffer::new().format(whole).to_owned();
+    }
     let scientific = format!("{value:.16e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
-    if (-4..17).contains(&exponent) {
-        let fixed = format!("{value:.*}", (16 - exponent) as usize);
-        return if fixed.contains('.') { fixed.trim_end_matches('0').trim_end_matches('.').to_owned() } else { fixed };
-    }
     let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+    if !(-4..17).contains(&exponent) {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{mantissa}e{sign}{:02}", exponent.abs());
+    }
+    // The same digits, with the point where the exponent has it: a whole number was printed above.
+    let (minus, digits) = mantissa.strip_prefix('-').map_or(("", mantissa), |digits| ("-", digits));
+    let digits = digits.replacen('.', "", 1);
+    match usize::try_from(exponent) {
+        Ok(exponent) if exponent + 1 < digits.len() => {
+            let (before, behind) = digits.split_at(exponent + 1);
+            format!("{minus}{before}.{behind}")
+        }
+        Ok(exponent) => format!("{minus}{digits:0<width$}", width = exponent + 1),
+        Err(_) => format!("{minus}0.{digits:0>width$}", width = digits.len() + exponent.unsigned_abs() as usize - 1),
+    }
 }
 
 /// Returns the integer that equals a double, if it is within half the range of an i64.
@@ -345,6 +357,14 @@ mod tests {
             (1.5e300, "1.5000000000000001e+300"),
             (1e-5, "1.0000000000000001e-05"),
             (0.0001, "0.0001"),
+            (1.5, "1.5"),
+            (-0.5, "-0.5"),
+            (123456789012345.67, "123456789012345.67"),
+            (-0.00012345678901234567, "-0.00012345678901234567"),
+            (9.999999999999998e+16, "99999999999999984"),
+            (1.2345678901234567e+19, "1.2345678901234567e+19"),
+            (0.001953125, "0.001953125"),
+            (0.00025, "0.00025000000000000001"),
             (3.0, "3"),
             (-0.0, "-0"),
             (f64::INFINITY, "inf"),

@@ -567,6 +567,11 @@ unsafe impl<P> TaggedPointer for Entry<P> {
         crate::tagged_pointer::prefetch(block);
         crate::tagged_pointer::prefetch(block.wrapping_add(64));
     }
+
+    #[inline]
+    fn prefetch_head(bits: u64) {
+        crate::tagged_pointer::prefetch(crate::tagged_pointer::bits_to_address::<u8>(bits));
+    }
 }
 
 impl<P: std::fmt::Debug> std::fmt::Debug for Entry<P> {

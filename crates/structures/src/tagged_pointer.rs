@@ -33,6 +33,12 @@ pub unsafe trait TaggedPointer: Sized {
     /// such a value any more.
     #[inline]
     fn prefetch(_bits: u64) {}
+
+    /// As [`prefetch`](Self::prefetch), but only the line in which the value begins, for a walk past many of them.
+    #[inline]
+    fn prefetch_head(bits: u64) {
+        Self::prefetch(bits);
+    }
 }
 
 /// Prefetches the cache line at `address`, which need not be valid.

@@ -10,7 +10,10 @@ use std::sync::OnceLock;
 pub struct CommandTable {
     /// Commands by the [`slot`] of their name; few share one.
     slots: Vec<Vec<(u64, CommandEntry)>>,
+    /// Commands and subcommands.
     count: usize,
+    /// Commands that have a name.
+    top_level: usize,
     /// Names by id, once one was asked for.
     names: OnceLock<Vec<&'static str>>,
     /// Commands and subcommands by name, once they were asked for.
@@ -71,13 +74,15 @@ impl CommandTable {
             }
         }
         let slots = (0..SLOTS).map(|_| Vec::new()).collect();
-        let mut table = CommandTable { slots, count: 0, names: OnceLock::new(), by_name: OnceLock::new() };
+        let mut table =
+            CommandTable { slots, count: 0, top_level: 0, names: OnceLock::new(), by_name: OnceLock::new() };
         for (name, command) in named {
             assert!(name.is_empty() || table.find(&name).is_none(), "two commands are called {}", command.name);
             let entry = CommandEntry::new(command, &name, None, &mut table.count);
             if !name.is_empty() {
                 let packed = pack(&name);
                 table.slots[slot(packed)].push((packed, entry));
+                table.top_level += 1;
             }
         }
         table
@@ -114,7 +119,7 @@ impl CommandTable {
 
     /// Returns the number of top-level commands.
     pub fn len(&self) -> usize {
-        self.iter().count()
+        self.top_level
     }
 
     /// Returns whether there is none, which is never so.

@@ -13,6 +13,9 @@ pub const REPLY_HIGH: usize = 1 << 20;
 /// Limit in bytes while memory has a limit, towards which replies would count.
 pub const REPLY_LOW: usize = 64 << 10;
 
+/// Room that stays from tick to tick: that of a few large replies, which would be made again and again.
+const ROOM_KEPT: usize = 8 << 20;
+
 /// A connection, and where in the bytes a reply to it lies.
 pub type ReplyPart = (usize, Range<usize>);
 
@@ -90,7 +93,7 @@ impl ReplyBuffer {
     /// Drops the bytes. Their room stays for the next tick, unless it was much.
     #[inline]
     pub fn clear(&mut self) {
-        if self.bytes.len() > REPLY_HIGH {
+        if self.bytes.len() > ROOM_KEPT {
             drop(self.bytes.take());
         }
         self.bytes.truncate(0);
@@ -190,6 +193,9 @@ mod tests {
         assert!(replies.is_high(true) && !replies.is_high(false));
         replies.append(1, &vec![b'x'; REPLY_HIGH]);
         assert!(replies.is_high(false));
+        replies.clear();
+        assert!(replies.take().0.capacity() > 0, "the next ones are as long");
+        replies.append(1, &vec![b'x'; ROOM_KEPT + 1]);
         replies.clear();
         assert_eq!(replies.take().0.capacity(), 0);
         replies.append(1, b"+A");

@@ -301,7 +301,8 @@ impl<T: TaggedPointer> HashTable<T> {
     pub fn scan(&self, position: u64, mut visit: impl FnMut(&T)) -> Option<u64> {
         let next = self.after(position)?;
         let (array, at) = (self.array(position << 16), index(position << 16, self.array(position << 16).len()));
-        (at + 1..array.len().min(at + 1 + AHEAD)).for_each(|ahead| self.prefetch_entries(array.at(ahead)));
+        let ahead = (at + 1..array.len().min(at + 1 + AHEAD)).flat_map(|ahead| array.at(ahead).chain_bits());
+        ahead.for_each(T::prefetch_head);
         self.for_each_in_bucket(position << 16, &mut visit);
         Some(next).filter(|next| *next < POSITIONS)
     }
