@@ -7,8 +7,8 @@ use crate::core::cluster_routing::waits_in_vain;
 use crate::core::context::Now;
 use crate::core::dispatch;
 use crate::core::session::Session;
-use crate::replication::demote;
 use crate::replication::follow::{self, Waits};
+use crate::replication::{demote, failover_command};
 use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::data::slot::SLOTS;
@@ -65,8 +65,12 @@ pub fn follow(engine: &Engine, ip: &str, port: u16, anew: bool, now: Now) {
     }
 }
 
-/// Makes this server a primary from now on.
-pub fn lead(engine: &Engine) {
+/// Makes this server a primary from now on. `is_handed_over`: its primary has given up the lead for it, and is going to
+/// follow it.
+pub fn lead(engine: &Engine, is_handed_over: bool) {
+    if is_handed_over {
+        failover_command::await_predecessor(engine);
+    }
     while engine.replication().is_replica() && !follow::follow(engine, None, Waits::Keep) {
         std::thread::sleep(LOOK);
     }
