@@ -1,6 +1,6 @@
 //! A node's tasks about keys and roles: a thread that may wait for locks runs them.
 
-use super::keys_in_slot::SlotRemoval;
+use super::keys_in_slot::{Removal, SlotRemoval};
 use super::slots_word::SlotsWord;
 use crate::core::args::Args;
 use crate::core::cluster_routing::waits_in_vain;
@@ -135,7 +135,7 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     for slot in slots.iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
     }
-    let mut removal = SlotRemoval::of(engine, slots, true);
+    let mut removal = SlotRemoval::of(engine, slots, Removal::Moved);
     let mut is_done = false;
     while !is_done && !is_replica() {
         let piece = dispatch::internal(engine, now, |cx| {
