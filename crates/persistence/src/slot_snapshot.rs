@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((&found[5], found.len()), (&format!("SET {{a}}3 {}", "v".repeat(100)), 6));
     }
 
-    /// A string that is changed in the middle and at its end while it is sent, and the bytes that a change costs at most.
+    /// The string is changed in the middle and at its end while it is sent.
     #[test]
     fn a_large_string_is_set_as_it_was_and_a_change_of_some_bytes_copies_few() {
         let style = Style { compress: true, family: crate::format::Family::Valkey };
