@@ -6,11 +6,12 @@
 //! ```
 //!
 //! A replica answers no reads about such slots, nor about any while its data is another primary's. The replica takes
-//! them over with the others if its link was up when they came: data that it lacks then is data that any replica may lack. A node that becomes a replica of one with more
-//! slots than its own, or whose link is down, has no keys of the additional ones. These slots stay with the owner of
-//! their keys when the node replaces its primary, until the link is up and the stream has reached that offset. The end
-//! of their import in the stream does as well: it stands behind their keys, whenever the node hears of the claim. A
-//! member of the in-sync set takes them, too: its primary waited for its members before it took the slots.
+//! them over with the others if its link was up when they came: data that it lacks then is data that any replica may
+//! lack. A node that becomes a replica of one with more slots than its own, or whose link is down, has no keys of the
+//! additional ones. These slots stay with the owner of their keys when the node replaces its primary, until the link is
+//! up and the stream has reached that offset. The end of their import in the stream does as well: it stands behind
+//! their keys, whenever the node hears of the claim. A member of the in-sync set takes them, too: its primary waited
+//! for its members before it took the slots.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Facts;
