@@ -209,8 +209,7 @@ impl Bus {
             self.replaced = 0;
         }
         self.unconfirmed_since = facts.is_unconfirmed.then(|| self.unconfirmed_since.unwrap_or(now));
-        // Until replication follows the present primary, link and offset are those of the former one.
-        if self.follows == 0 && self.coming.have_come(&facts) {
+        if self.coming.have_come(&facts) {
             self.todo.slot_map_changed();
         }
         if self.follows > 0 {

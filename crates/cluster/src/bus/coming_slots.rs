@@ -5,13 +5,12 @@
 //!   replica   takes the packet at offset 650: the slots are coming - 720 applied: they have arrived
 //! ```
 //!
-//! A replica answers no reads about such slots, nor about any while its data is another primary's. The replica takes
-//! them over with the others if its link was up when they came: data that it lacks then is data that any replica may
-//! lack. A node that becomes a replica of one with more slots than its own, or whose link is down, has no keys of the
-//! additional ones. These slots stay with the owner of their keys when the node replaces its primary, until the link is
-//! up and the stream has reached that offset. The end of their import in the stream does as well: it stands behind
-//! their keys, whenever the node hears of the claim. A member of the in-sync set takes them, too: its primary waited
-//! for its members before it took the slots.
+//! A replica answers no reads about such slots. The replica takes them over with the others if its link was up when
+//! they came: data that it lacks then is data that any replica may lack. A node that becomes a replica of one with more
+//! slots than its own, or whose link is down, has no keys of the additional ones. These slots stay with the owner of
+//! their keys when the node replaces its primary, until the link is up and the stream has reached that offset. The end
+//! of their import in the stream does as well: it stands behind their keys, whenever the node hears of the claim. A
+//! member of the in-sync set takes them, too: its primary waited for its members before it took the slots.
 
 use super::cluster_bus::Bus;
 use super::model::bus_settings::Facts;
@@ -50,11 +49,6 @@ impl ComingSlots {
         if !with_stream {
             self.absent = self.absent.union(slots);
         }
-    }
-
-    /// Adds the slots of a primary whose data is to replace this node's.
-    pub fn await_all(&mut self, slots: &SlotSet) {
-        self.add(slots, true);
     }
 
     /// Records the offset that a node announces after its slots.
@@ -154,26 +148,6 @@ mod tests {
             assert_eq!(bus.coming.slots().is_empty(), are_here, "{offset} {is_linked}");
         }
         assert!(bus.slot_map().coming.is_empty());
-    }
-
-    /// Replication still follows the former primary, and its link is up, when the slot map names the new one.
-    #[test]
-    fn a_replica_that_changes_its_primary_answers_no_reads_before_it_has_the_new_ones_data() {
-        let (mut bus, _) = replica();
-        let other = add_primary(&mut bus);
-        (20..30).for_each(|slot| _ = bus.nodes.set_owner(slot, Some(other)));
-        bus.set_facts(facts(9000, true), 1);
-        bus.become_replica_of(other, true, true);
-        let others = SlotSet::of([20..=29]);
-        assert_eq!((bus.slot_map().coming, bus.coming.absent()), (others.clone(), &SlotSet::none()));
-        bus.coming.note_offset(true, 720);
-        bus.set_facts(facts(9000, true), 2);
-        assert_eq!(bus.slot_map().coming, others, "it is the former primary's link");
-        bus.followed();
-        for (offset, is_linked, are_here) in [(0, false, false), (719, true, false), (720, true, true)] {
-            bus.set_facts(facts(offset, is_linked), 3);
-            assert_eq!(bus.slot_map().coming.is_empty(), are_here, "{offset} {is_linked}");
-        }
     }
 
     /// Packets that wait in the links of a stopped node arrive before the node learns that its link has ended.

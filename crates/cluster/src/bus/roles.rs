@@ -70,11 +70,6 @@ impl Bus {
         }
         self.nodes.set_primary(myself, Some(primary));
         (self.coming, self.retained) = (ComingSlots::default(), SlotSet::none());
-        if needs_full_sync && let Some(node) = self.nodes.get(&primary) {
-            // The data is another primary's until replication has replaced it: clients would miss keys.
-            self.coming.await_all(&node.slots);
-            self.todo.slot_map_changed();
-        }
         self.update_shard_id(myself, shard_id);
         self.synchronizations = self.facts.synchronizations;
         self.follow(primary, needs_full_sync);
