@@ -4,6 +4,7 @@
 //! As with a file, they are of one moment, while others continue to change them. A string needs no type, version and
 //! checksum, which cost both ends more work than its bytes.
 
+use crate::chunked_values::ChunkedWriter;
 use crate::dump::{ChunkedDump, dump};
 use crate::encode::Style;
 use crate::snapshot_writer::{self, SnapshotBlocks};
@@ -17,6 +18,7 @@ use engine::snapshot::open_snapshots::Purpose;
 use engine::snapshot_steps::{Snapshot, SnapshotRequest};
 use std::any::Any;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,6 +72,9 @@ impl Encoder for Commands {
     }
 
     fn begin(&self, out: &mut Vec<u8>, entry: &KeyEntry) -> Box<dyn ValueCursor> {
+        if let Value::Payload(Object::String(bytes)) = entry.value() {
+            return Box::new(LargeString::begin(out, entry, bytes.len(), self.style));
+        }
         let (dump, key, expiry) =
             (ChunkedDump::begin(&entry.value(), &self.style), entry.key().to_vec(), entry.expiry());
         match dump {
@@ -113,6 +118,59 @@ fn put_restore(out: &mut Vec<u8>, key: &[u8], expiry: Option<u64>, payload: &[u8
     let at = digits.format(expiry.unwrap_or(0)).as_bytes();
     let words: [&[u8]; 6] = [b"RESTORE", key, at, payload, b"REPLACE", b"ABSTTL"];
     put_command(out, words.into_iter());
+}
+
+/// A large string: SET with its bytes, which are sent a piece at a time as they are. Changes cost the blocks that they
+/// change, or all bytes that are left.
+struct LargeString {
+    bytes: ChunkedWriter,
+    expiry: Option<u64>,
+}
+
+impl LargeString {
+    fn begin(out: &mut Vec<u8>, entry: &KeyEntry, len: usize, style: Style) -> LargeString {
+        let (key, expiry, mut digits) = (entry.key(), entry.expiry(), itoa::Buffer::new());
+        let words: &[u8] = if expiry.is_some() { b"*5\r\n$3\r\nSET\r\n$" } else { b"*3\r\n$3\r\nSET\r\n$" };
+        out.extend_from_slice(words);
+        out.extend_from_slice(digits.format(key.len()).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(key);
+        out.extend_from_slice(b"\r\n$");
+        out.extend_from_slice(digits.format(len).as_bytes());
+        out.extend_from_slice(b"\r\n");
+        // The length stands before the bytes already, in another form than the file's.
+        let bytes = ChunkedWriter::begin(&mut Vec::new(), &entry.value(), Style { compress: false, ..style });
+        LargeString { bytes, expiry }
+    }
+}
+
+impl ValueCursor for LargeString {
+    fn put(&mut self, out: &mut Vec<u8>, object: &Object, max: usize) -> bool {
+        self.bytes.put(out, object, max)
+    }
+
+    fn keep_bytes(&mut self, object: &Object, bytes: &Range<usize>) -> bool {
+        self.bytes.keep_bytes(object, bytes)
+    }
+
+    fn follow(&mut self, object: &mut Object, kept: &SharedImages) {
+        self.bytes.follow(object, kept);
+    }
+
+    fn put_all(&mut self, object: &Object, kept: &SharedImages) {
+        self.bytes.put_all(object, kept);
+    }
+
+    fn finish(self: Box<Self>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"\r\n");
+        if let Some(at) = self.expiry {
+            let (mut digits, mut length) = (itoa::Buffer::new(), itoa::Buffer::new());
+            let at = digits.format(at).as_bytes();
+            for part in [&b"$4\r\nPXAT\r\n$"[..], length.format(at.len()).as_bytes(), b"\r\n", at, b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+    }
 }
 
 /// A large value, which is dumped a piece at a time: RESTORE takes it as a whole. A value that is about to change is
@@ -237,5 +295,38 @@ mod tests {
             "{found:?}"
         );
         assert_eq!((&found[5], found.len()), (&format!("SET {{a}}3 {}", "v".repeat(100)), 6));
+    }
+
+    /// The string is changed in the middle and at its end while it is sent.
+    #[test]
+    fn a_large_string_is_set_as_it_was_and_a_change_of_some_bytes_copies_few() {
+        let style = Style { compress: true, family: crate::format::Family::Valkey };
+        let old: Vec<u8> = (0..6 << 20).map(|at: usize| (at % 251) as u8).collect();
+        for expiry in [None, Some(1_700_000_000_123)] {
+            for grows in [false, true] {
+                let mut object = Object::String(old.clone());
+                let entry = KeyEntry::new(b"k", NewValue::Payload(object.clone()), expiry, 0);
+                let commands_of = Commands { style };
+                assert!(commands_of.is_large(&entry));
+                let mut out = Vec::new();
+                let mut cursor = commands_of.begin(&mut out, &entry);
+                assert!(!cursor.put(&mut out, &object, 1 << 20) && out.len() < (1 << 20) + 100, "sent as it goes");
+                for at in [10, 2 << 20, (6 << 20) - 5] {
+                    assert!(cursor.keep_bytes(&object, &(at..at + 5)));
+                    let Object::String(bytes) = &mut object else { unreachable!() };
+                    bytes[at..at + 5].fill(0xff);
+                }
+                if grows {
+                    let Object::String(bytes) = &mut object else { unreachable!() };
+                    assert!(cursor.keep_bytes(&Object::String(bytes.clone()), &(6 << 20..7 << 20)));
+                    bytes.resize(7 << 20, 0xff);
+                }
+                while !cursor.put(&mut out, &object, 1 << 20) {}
+                cursor.finish(&mut out);
+                let mut expected = Vec::new();
+                put_set(&mut expected, b"k", expiry, &old);
+                assert!(out == expected, "expiry {expiry:?}, grows {grows}");
+            }
+        }
     }
 }

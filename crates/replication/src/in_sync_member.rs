@@ -209,7 +209,9 @@ const UNUSED: &str = "unused";
 impl Introduction {
     /// Creates the introduction of a server with this memory, and with data up to `position`.
     pub fn of(known: &Membership, position: Option<Position>) -> Introduction {
-        let claim = known.claim.or(position);
+        // At the beginning of a history there is no write of it. A server that restarts without its data, and leads
+        // until it is replaced, has a history that no other server knows.
+        let claim = known.claim.or(position).filter(|claim| claim.offset > 0);
         Introduction { id: known.id, term: known.term, claim, past: Past::of(known) }
     }
 
@@ -438,6 +440,20 @@ mod tests {
         assert!(!member.is_in_sync() && member.gone == [id(1), id(2)] && member.heir_of.is_empty());
         add_names(&mut member.gone, (10..40).map(id));
         assert_eq!((member.gone.len(), member.gone.last()), (PAST_MAX, Some(&id(39))));
+    }
+
+    /// The server has restarted without its data, and led until it was replaced: no other server knows its history.
+    #[test]
+    fn a_server_that_is_at_the_beginning_of_its_history_claims_nothing_of_it() {
+        let beginning = Some(Position { id: id(7), offset: 0 });
+        let led = Membership { claim: beginning, ..Membership::new(id(9)) };
+        for introduction in [
+            Introduction::of(&led, Some(Position { id: id(7), offset: 56 })),
+            Introduction::of(&Membership::new(id(9)), beginning),
+        ] {
+            assert_eq!(introduction.claim, None);
+            assert!(introduction.is_within(&History::new(id(1)), 100, Some(id(7))));
+        }
     }
 
     /// The replica led in vain from its claim on, another one followed it, and leads now: the history has later names.

@@ -31,7 +31,7 @@ impl Bus {
             self.coming = ComingSlots::default();
             (self.history, self.files_history) = (DataHistory::Primary, DataHistory::Primary);
             self.removals += 1;
-            self.effects.push(Effect::Lead);
+            self.effects.push(Effect::Lead { is_handed_over: self.manual.primary_offset.is_some() });
             self.todo.leads();
         }
         self.todo.save(false);

@@ -285,7 +285,7 @@ impl World {
                 let (life, from) = (self.life(node), node_at(&ip));
                 self.duty(node, Lane::Roles, DataEvent::Follow { node, life, from, needs_full_sync });
             }
-            Effect::Lead if self.data.is_on => {
+            Effect::Lead { .. } if self.data.is_on => {
                 let life = self.life(node);
                 self.duty(node, Lane::Roles, DataEvent::Lead { node, life });
             }
@@ -296,7 +296,7 @@ impl World {
                 member.has_history &= !needs_full_sync;
                 member.bus.iter_mut().for_each(Bus::followed);
             }
-            Effect::Lead => _ = self.members[node].following.take(),
+            Effect::Lead { .. } => _ = self.members[node].following.take(),
             Effect::Log { level, text } if level >= Level::Notice => {
                 if text.starts_with("Write loss risk!") {
                     self.data_is_at_risk(node);

@@ -53,6 +53,8 @@ pub fn route(engine: &Engine, session: &mut Session, routed: Routed<'_>) -> Resu
     session.open_slot = None;
     let runs_queued = routed.command.flags.has(RUNS_QUEUED);
     let slot = match &session.multi {
+        // A transaction that is given up anyway runs nowhere.
+        Some(_) if runs_queued && session.watching.as_ref().is_some_and(|it| it.flag.is_raised()) => return Ok(()),
         Some(multi) if runs_queued => {
             let mut slot = None;
             multi.commands.iter().try_for_each(|queued| add_slot(&mut slot, queued.entry.command, &queued.args))?;

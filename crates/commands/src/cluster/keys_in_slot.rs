@@ -69,6 +69,16 @@ fn walk_of(cx: &Context<'_>, slots: RangeInclusive<u16>) -> (KeyWalk, Filter) {
     (KeyWalk::of_slots(&cx.keys, &slots, 0), Filter { slots: Some(slots), shows_hidden: true, ..Filter::default() })
 }
 
+/// Manner in which keys of slots are removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removal {
+    /// The slots went to another node, with their keys: clients of this one get no events. Values that are expensive to
+    /// free are freed in the background.
+    Moved,
+    /// An operator wants the keys removed; `is_lazy`: values are freed as above.
+    Flushed { is_lazy: bool },
+}
+
 /// Removes the keys of some slots, in all databases, a piece at a time. A shard's table is walked once for all of its
 /// slots.
 pub(super) struct SlotRemoval {
@@ -81,8 +91,7 @@ pub(super) struct SlotRemoval {
     is_walked: bool,
     /// Names that the last piece found, and that still exist.
     names: Vec<Vec<u8>>,
-    /// Values that are expensive to free are freed in the background.
-    is_lazy: bool,
+    how: Removal,
     /// Garbage of the last piece, where it is freed before the reply.
     garbage: Vec<Garbage>,
 }
@@ -91,7 +100,7 @@ pub(super) struct SlotRemoval {
 const FREED_AT_ONCE: usize = 1000;
 
 impl SlotRemoval {
-    pub fn of(engine: &Engine, slots: SlotSet, is_lazy: bool) -> SlotRemoval {
+    pub fn of(engine: &Engine, slots: SlotSet, how: Removal) -> SlotRemoval {
         let mut shards: Vec<RangeInclusive<u16>> = Vec::new();
         for slot in slots.iter() {
             let is_same = |last: &&mut RangeInclusive<u16>| {
@@ -103,7 +112,7 @@ impl SlotRemoval {
             }
         }
         let (walk, names, garbage) = Default::default();
-        SlotRemoval { slots, shards, db: 0, walk, is_walked: false, names, is_lazy, garbage }
+        SlotRemoval { slots, shards, db: 0, walk, is_walked: false, names, how, garbage }
     }
 
     /// Removes one piece; true when all keys are removed.
@@ -122,8 +131,8 @@ impl SlotRemoval {
 
     fn piece_of_database(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         if !self.names.is_empty() {
-            unlink(cx, &mut self.names)?;
-            if !self.is_lazy {
+            unlink(cx, &mut self.names, self.how)?;
+            if self.how == (Removal::Flushed { is_lazy: false }) {
                 cx.keys.effects.settle(|| false, || false);
                 self.garbage = cx.keys.effects.take_foreground();
             }
@@ -162,7 +171,7 @@ impl Resumable for SlotRemoval {
 }
 
 /// Removes keys as UNLINK does, and logs it as that.
-fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
+fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>, how: Removal) -> Result<(), Error> {
     let hasher = cx.engine.hasher();
     let hashes: Vec<KeyHash> = names.iter().map(|name| hasher.hash(name)).collect();
     cx.keys.hold(hashes.into_iter())?;
@@ -173,6 +182,9 @@ fn unlink(cx: &mut Context<'_>, names: &mut Vec<Vec<u8>>) -> Result<(), Error> {
         group.run(cx, entry, &mut args, Some(Readers::All));
         group.end(cx);
         cx.reply.truncate(start);
+        if how == Removal::Moved {
+            cx.keys.effects.drop_events();
+        }
     }
     drop(args);
     names.clear();
@@ -224,7 +236,7 @@ pub(super) fn flush_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<()
         4 => return Err(Error::Syntax),
         _ => return Err(Error::SubcommandUse(Word::of(&args[1]), "CLUSTER")),
     };
-    cx.flow = Flow::more(SlotRemoval::of(cx.engine, SlotSet::of([slot..=slot]), is_lazy));
+    cx.flow = Flow::more(SlotRemoval::of(cx.engine, SlotSet::of([slot..=slot]), Removal::Flushed { is_lazy }));
     Ok(())
 }
 
@@ -293,6 +305,44 @@ mod tests {
         node_tasks::remove_keys(engine, &slots, "n", now);
         engine.importing_slots().end_leaving(&slots);
         client.is("DBSIZE", ":1").is("CLUSTER COUNTKEYSINSLOT 15495", ":0").is("GET b", "1");
+    }
+
+    fn map_without(lost: &[u16]) -> SlotMap {
+        let owners = (0..SLOTS as u16).map(|slot| Some(u16::from(lost.contains(&slot)))).collect();
+        SlotMap { is_up: true, serving: Some(0), owners, ..SlotMap::default() }
+    }
+
+    #[test]
+    fn clients_of_a_node_hear_of_keys_that_are_flushed_and_not_of_keys_that_go_to_another_node() {
+        let mut client = Client::with_events();
+        client.engine().persistence_status().set_clustered(true);
+        client.engine().set_slot_map(map_without(&[]));
+        client.is("SET a 1", "+OK").is("SET b 1", "+OK");
+        client.events();
+        let log = client.log();
+        node_tasks::remove_keys(client.engine(), &SlotSet::of([15495..=15495]), "n", client.now());
+        assert!(client.events().is_empty());
+        assert_eq!(log.take().iter().map(|(_, record)| record.concat()).collect::<Vec<_>>(), [b"UNLINKa"]);
+        client.session().caller = Caller::Replay;
+        client.is("CLUSTER FLUSHSLOT 3300 SYNC", "+OK");
+        assert_eq!(client.events(), ["0 del b"]);
+    }
+
+    #[test]
+    fn a_transaction_is_given_up_when_a_watched_key_has_gone_to_another_node() {
+        for is_removed in [false, true] {
+            for (queued, otherwise) in [("GET a", "-CLUSTERDOWN Hash slot not served"), ("GET b", "nil")] {
+                let mut client = Client::new();
+                client.engine().persistence_status().set_clustered(true);
+                client.engine().set_slot_map(map_without(&[]));
+                client.is("SET a 1", "+OK").is("WATCH a", "+OK").is("MULTI", "+OK").is(queued, "+QUEUED");
+                client.engine().set_slot_map(map_without(&[15495]));
+                if is_removed {
+                    node_tasks::remove_keys(client.engine(), &SlotSet::of([15495..=15495]), "n", client.now());
+                }
+                client.is("EXEC", if is_removed { "nil" } else { otherwise });
+            }
+        }
     }
 
     /// The keys may be removed before all clients that wait for them have been looked through.

@@ -1,14 +1,14 @@
 //! A node's tasks about keys and roles: a thread that may wait for locks runs them.
 
-use super::keys_in_slot::SlotRemoval;
+use super::keys_in_slot::{Removal, SlotRemoval};
 use super::slots_word::SlotsWord;
 use crate::core::args::Args;
 use crate::core::cluster_routing::waits_in_vain;
 use crate::core::context::Now;
 use crate::core::dispatch;
 use crate::core::session::Session;
-use crate::replication::demote;
 use crate::replication::follow::{self, Waits};
+use crate::replication::{demote, failover_command};
 use cluster::slot_set::SlotSet;
 use engine::Engine;
 use engine::data::slot::SLOTS;
@@ -65,8 +65,12 @@ pub fn follow(engine: &Engine, ip: &str, port: u16, anew: bool, now: Now) {
     }
 }
 
-/// Makes this server a primary from now on.
-pub fn lead(engine: &Engine) {
+/// Makes this server a primary from now on. `is_handed_over`: its primary has given up the lead for it, and is going to
+/// follow it.
+pub fn lead(engine: &Engine, is_handed_over: bool) {
+    if is_handed_over {
+        failover_command::await_predecessor(engine);
+    }
     while engine.replication().is_replica() && !follow::follow(engine, None, Waits::Keep) {
         std::thread::sleep(LOOK);
     }
@@ -131,7 +135,7 @@ pub fn remove_keys(engine: &Engine, slots: &SlotSet, node: &str, now: Now) {
     for slot in slots.iter() {
         engine.host().notice(&format!("Deleting keys in dirty slot {slot} on node {node}"));
     }
-    let mut removal = SlotRemoval::of(engine, slots, true);
+    let mut removal = SlotRemoval::of(engine, slots, Removal::Moved);
     let mut is_done = false;
     while !is_done && !is_replica() {
         let piece = dispatch::internal(engine, now, |cx| {

@@ -40,13 +40,16 @@ pub(super) fn set_slot(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), 
 }
 
 /// Returns the end of the wait for replicas; None: the wait has no end.
+/// The last time limit counts; other words are ignored.
 fn deadline(cx: &Context<'_>, args: &Args<'_>, options: usize) -> Result<Option<SteadyMs>, Error> {
-    match args.len() - options {
-        0 => Ok(Some(cx.steady_now().after(PATIENCE_MS))),
-        1 if args.is(options, "timeout") => Err(Error::MissingTimeout),
-        2 if args.is(options, "timeout") => cx.deadline_ms(&args[options + 1]),
-        _ => Err(Error::SetSlotWords),
+    let mut deadline = Some(cx.steady_now().after(PATIENCE_MS));
+    for index in (options..args.len()).filter(|index| args.is(*index, "timeout")) {
+        if index + 1 == args.len() {
+            return Err(Error::MissingTimeout);
+        }
+        deadline = cx.deadline_ms(&args[index + 1])?;
     }
+    Ok(deadline)
 }
 
 /// Sends the order to replicas, if there is one that accepts it. True: the client waits, and the command runs again
@@ -70,4 +73,35 @@ fn tell_replicas(cx: &mut Context<'_>, args: &Args<'_>, deadline: Option<SteadyM
         cx.engine.host().ask_replicas();
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::dispatch;
+    use crate::testing::Client;
+
+    #[test]
+    fn words_that_are_no_time_limit_are_ignored() {
+        let client = Client::new();
+        let limit = |line: &str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let options = if words[3] == "STABLE" { 4 } else { 5 };
+            let args = words.iter().map(|word| word.as_bytes()).collect();
+            let mut limit = None;
+            dispatch::internal(client.engine(), client.now(), |cx| {
+                limit = Some(deadline(cx, &args, options));
+                Ok(())
+            })
+            .expect("nothing waits");
+            limit.expect("it was run")
+        };
+        let default = limit("CLUSTER SETSLOT 5 STABLE").expect("a limit");
+        assert_eq!(limit("CLUSTER SETSLOT 5 STABLE a b"), Ok(default));
+        assert_eq!(limit("CLUSTER SETSLOT 5 NODE timeout a"), Ok(default));
+        assert_eq!(limit("CLUSTER SETSLOT 5 STABLE a timeout 0"), Ok(None));
+        assert_eq!(limit("CLUSTER SETSLOT 5 STABLE timeout 0 timeout 2000 a"), Ok(default));
+        assert_eq!(limit("CLUSTER SETSLOT 5 NODE n a TIMEOUT"), Err(Error::MissingTimeout));
+        assert!(limit("CLUSTER SETSLOT 5 NODE n a TIMEOUT x").is_err());
+    }
 }

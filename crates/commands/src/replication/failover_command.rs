@@ -245,6 +245,12 @@ fn release(engine: &Engine) {
     engine.host().pause_changed();
 }
 
+/// Waits for the primary that hands its lead over to this server, before a set is announced without it.
+pub(crate) fn await_predecessor(engine: &Engine) {
+    let until = engine.steady_now().after(INTRODUCTION_AFTER);
+    engine.replication().acknowledgement.await_predecessor(until);
+}
+
 /// Takes over on the primary's request (PSYNC .. FAILOVER), if this replica has the primary's history. `next`: the
 /// first byte of it that the primary lacks. Earlier bytes may still be on their way over the link, which the primary
 /// ends: the replica has all of them before it leads.
@@ -263,7 +269,7 @@ pub(crate) fn take_over(cx: &mut Context<'_>, id: &[u8], next: i64) -> Result<()
         return Err(Error::OtherHistory);
     }
     let is_on_its_way = u64::try_from(next - 1).is_ok_and(|sent| sent > status.offset());
-    status.acknowledgement.await_predecessor(engine.steady_now().after(INTRODUCTION_AFTER));
+    await_predecessor(engine);
     if is_on_its_way && status.link().state == LinkState::Connected || !follow(engine, None, Waits::End) {
         return Err(Error::WouldBlock);
     }

@@ -248,11 +248,16 @@ fn lost_right(denied: Denied) -> &'static str {
     }
 }
 
-/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, or has expired by now.
+/// Takes the client off the watched keys, whose locks are held; true if one of them has changed, has expired by now, or
+/// has gone to another node, where it may have changed.
 fn end_watch(cx: &mut Context<'_>, watching: &Watching) -> bool {
     let now = cx.keys.expiry_now();
     let mut broken = watching.flag.is_raised();
+    let map = cx.engine.is_clustered().then(|| cx.engine.cluster().map());
     for key in &watching.keys {
+        broken |= map
+            .as_ref()
+            .is_some_and(|map| !map.is_own(key.hash.slot()) && !map.importing.contains_key(&key.hash.slot()));
         let slot = &mut cx.keys.shard_at(key.hash).dbs[key.db];
         broken |= !slot.clients.watchers().knows_stale(&key.name, &watching.flag)
             && is_stale(&slot.table, key.hash.local(), &key.name, now);

@@ -189,6 +189,11 @@ impl Effects {
         }
     }
 
+    /// Drops the keyspace events.
+    pub fn drop_events(&mut self) {
+        self.rare.iter_mut().for_each(|rare| rare.events.clear());
+    }
+
     /// Returns the form in which the command is to be logged.
     pub fn logged(&self) -> &Logged {
         self.rare.as_ref().map_or(&Logged::Verbatim, |rare| &rare.logged)

@@ -383,7 +383,7 @@ impl NodeHandle {
             }
             Effect::Close { link } => self.links.lock().push_back(LinkOrder::Close { link }),
             Effect::Follow { ip, port, needs_full_sync } => self.duty(NodeTask::Follow { ip, port, needs_full_sync }),
-            Effect::Lead => self.duty(NodeTask::Lead),
+            Effect::Lead { is_handed_over } => self.duty(NodeTask::Lead { is_handed_over }),
             Effect::LookAtKeys => self.duty(NodeTask::LookAtKeys),
             Effect::FlushAll => {
                 self.flushes.fetch_add(1, SeqCst);

@@ -26,7 +26,9 @@ pub(super) enum NodeTask {
         port: u16,
         needs_full_sync: bool,
     },
-    Lead,
+    Lead {
+        is_handed_over: bool,
+    },
     /// Keys may be there that are not this node's.
     LookAtKeys,
     FlushAll,
@@ -118,8 +120,8 @@ fn work(handle: &NodeHandle, shared: &Shared, duties_due: &Receiver<NodeTask>) {
                 handle.input(|bus, _| bus.followed());
             }
             NodeTask::LookAtKeys => look_at_keys(handle, engine),
-            NodeTask::Lead => {
-                node_tasks::lead(engine);
+            NodeTask::Lead { is_handed_over } => {
+                node_tasks::lead(engine, is_handed_over);
                 handle.input(|bus, now| bus.led(now));
                 handle.duty(NodeTask::LookAtKeys);
             }

@@ -32,3 +32,22 @@ impl Bus {
         self.election.start = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::model::bus_effect::Effect;
+    use crate::bus::test_bus::{add_primary, bus};
+
+    #[test]
+    fn a_node_that_leads_expects_a_predecessor_that_paused_for_it_and_no_other_one() {
+        for paused_at in [None, Some(7)] {
+            let mut bus = bus();
+            let primary = add_primary(&mut bus);
+            bus.become_replica_of(primary, true, true);
+            bus.manual.primary_offset = paused_at;
+            bus.replace_my_primary();
+            let is_handed_over = paused_at.is_some();
+            assert!(bus.take_effects().contains(&Effect::Lead { is_handed_over }));
+        }
+    }
+}

@@ -62,7 +62,10 @@ pub enum Effect {
     },
     /// Replication leads from now on. The driver looks for keys in slots that are not this node's own, and reports
     /// them: [`Bus::keys_found`](crate::bus::Bus::keys_found).
-    Lead,
+    Lead {
+        /// Whether the former primary has paused its writes for this node, and will follow it.
+        is_handed_over: bool,
+    },
     /// Removes all keys: the node was reset, or follows no primary any more. The order is not reported as done before
     /// they are removed.
     FlushAll,

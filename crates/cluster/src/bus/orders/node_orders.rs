@@ -147,6 +147,6 @@ mod tests {
         bus.replicate_no_one("me", 1);
         assert!(bus.nodes().myself().is_primary() && bus.nodes().myself().shard_id != shard);
         let effects = bus.take_effects();
-        assert!(effects.contains(&Effect::Lead) && effects.contains(&Effect::FlushAll));
+        assert!(effects.contains(&Effect::Lead { is_handed_over: false }) && effects.contains(&Effect::FlushAll));
     }
 }

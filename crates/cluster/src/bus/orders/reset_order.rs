@@ -84,6 +84,6 @@ mod tests {
         assert!(myself.id != id && myself.shard_id != shard && myself.is_primary() && myself.primary.is_none());
         assert_eq!((bus.current_epoch(), myself.config_epoch), (0, 0));
         let effects = bus.take_effects();
-        assert!(effects.contains(&Effect::Lead) && effects.contains(&Effect::FlushAll));
+        assert!(effects.contains(&Effect::Lead { is_handed_over: false }) && effects.contains(&Effect::FlushAll));
     }
 }
