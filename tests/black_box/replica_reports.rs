@@ -1,0 +1,52 @@
+//! Reports about replication: what INFO and waiting clients learn of a synchronization and of a change of the primary.
+
+use crate::dialogue::ask;
+use crate::harness::{Server, eventually, send};
+use crate::replica_links::{ID, next_link};
+use redis::Connection;
+use std::net::TcpListener;
+
+const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
+
+/// A field of a section of INFO.
+fn field(client: &mut Connection, section: &str, name: &str) -> Option<String> {
+    let info: String = redis::cmd("INFO").arg(section).query(client).expect("INFO");
+    info.lines().find_map(|line| Some(line.strip_prefix(name)?.strip_prefix(':')?.to_owned()))
+}
+
+#[test]
+fn a_snapshot_for_replicas_has_a_duration() {
+    let primary = Server::start(&[&AT_ONCE[..], &["--rdb-key-save-delay", "20000"]].concat());
+    let mut client = primary.client();
+    for key in 0..100 {
+        ask(&mut client, &format!("SET key{key} value"));
+    }
+    let current = |client: &mut Connection| field(client, "persistence", "rdb_current_bgsave_time_sec");
+    assert_eq!(current(&mut client).as_deref(), Some("-1"));
+    let mut replica = primary.socket();
+    send(&mut replica, b"PSYNC ? -1\r\n");
+    assert!(eventually(|| field(&mut client, "persistence", "rdb_bgsave_in_progress").as_deref() == Some("1")));
+    assert!(eventually(|| current(&mut client).is_some_and(|seconds| seconds == "1")), "the time goes on");
+    assert!(eventually(|| current(&mut client).as_deref() == Some("-1")), "and ends");
+    let last = field(&mut client, "persistence", "rdb_last_bgsave_time_sec").expect("the field");
+    assert!(last.parse::<i64>().expect("seconds") >= 1, "{last}");
+}
+
+#[test]
+fn a_snapshot_that_has_not_begun_has_no_length() {
+    let replica = Server::start(&[]);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let mut client = replica.client();
+    assert_eq!(ask(&mut client, &format!("REPLICAOF 127.0.0.1 {port}")), "OK");
+    let mut numbers = || {
+        let names = ["in_progress", "total_bytes", "read_bytes", "left_bytes", "perc"];
+        names.map(|name| field(&mut client, "replication", &format!("master_sync_{name}")).unwrap_or_default())
+    };
+    let (_lines, mut link) = next_link(&listener);
+    assert_eq!(numbers(), ["0", "", "", "", ""]);
+    send(&mut link, format!("+FULLRESYNC {ID} 100\r\n").as_bytes());
+    assert!(eventually(|| numbers() == ["1", "-1", "0", "-1", "-0.00"]), "{:?}", numbers());
+    send(&mut link, b"$1000\r\n");
+    assert!(eventually(|| numbers() == ["1", "1000", "0", "1000", "0.00"]), "{:?}", numbers());
+}
