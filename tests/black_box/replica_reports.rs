@@ -4,6 +4,7 @@ use crate::dialogue::ask;
 use crate::harness::{Server, eventually, send};
 use crate::replica_links::{ID, next_link};
 use redis::Connection;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 
 const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
@@ -49,4 +50,23 @@ fn a_snapshot_that_has_not_begun_has_no_length() {
     assert!(eventually(|| numbers() == ["1", "-1", "0", "-1", "-0.00"]), "{:?}", numbers());
     send(&mut link, b"$1000\r\n");
     assert!(eventually(|| numbers() == ["1", "1000", "0", "1000", "0.00"]), "{:?}", numbers());
+}
+
+#[test]
+fn a_client_that_waits_on_a_replica_learns_that_it_follows_another_primary() {
+    let [first, second, replica] = std::array::from_fn(|_| Server::start(&AT_ONCE));
+    let mut client = replica.client();
+    let follow =
+        |client: &mut Connection, primary: &Server| ask(client, &format!("REPLICAOF 127.0.0.1 {}", primary.port));
+    assert_eq!(follow(&mut client, &first), "OK");
+    assert!(eventually(|| ask(&mut client, "ROLE").contains("\"connected\"")));
+    let mut waiting = replica.socket();
+    send(&mut waiting, b"XREAD BLOCK 0 STREAMS x $\r\n");
+    assert!(eventually(|| field(&mut client, "clients", "blocked_clients").as_deref() == Some("1")));
+    assert_eq!(follow(&mut client, &first), "OK Already connected to specified master");
+    assert_eq!(field(&mut client, "clients", "blocked_clients").as_deref(), Some("1"));
+    assert_eq!(follow(&mut client, &second), "OK");
+    let mut reply = String::new();
+    BufReader::new(waiting).read_line(&mut reply).expect("a reply");
+    assert!(reply.starts_with("-UNBLOCKED force unblock from blocking operation, instance state changed"), "{reply}");
 }
