@@ -1,7 +1,7 @@
 //! Reports about replication: what INFO and waiting clients learn of a synchronization and of a change of the primary.
 
 use crate::dialogue::ask;
-use crate::harness::{Server, eventually, send};
+use crate::harness::{Server, bytes_of, eventually, is_peer, send};
 use crate::replica_links::{ID, next_link};
 use redis::Connection;
 use std::io::{BufRead, BufReader};
@@ -69,4 +69,33 @@ fn a_client_that_waits_on_a_replica_learns_that_it_follows_another_primary() {
     let mut reply = String::new();
     BufReader::new(waiting).read_line(&mut reply).expect("a reply");
     assert!(reply.starts_with("-UNBLOCKED force unblock from blocking operation, instance state changed"), "{reply}");
+}
+
+#[test]
+fn nothing_is_acknowledged_before_the_record_of_the_set_is_on_the_disk() {
+    if is_peer() {
+        return;
+    }
+    let options = [&AT_ONCE[..], &["--acknowledge-timeout", "400", "--acknowledge-lease", "300"]].concat();
+    let [primary, replica] = std::array::from_fn(|_| Server::start(&options));
+    // The server cannot create its file where a directory is.
+    let obstacle = primary.folder.path().join("in-sync.record.new");
+    std::fs::create_dir(&obstacle).expect("a directory");
+    let mut client = primary.client();
+    assert_eq!(ask(&mut client, "CONFIG SET min-replicas-to-acknowledge 1"), "OK");
+    assert_eq!(ask(&mut replica.client(), &format!("REPLICAOF 127.0.0.1 {}", primary.port)), "OK");
+    assert!(eventually(|| ask(&mut replica.client(), "ROLE").contains("\"connected\"")));
+    let state = |client: &mut Connection| field(client, "replication", "in_sync_state").unwrap_or_default();
+    assert!(eventually(|| state(&mut client) == "blocked"), "{}", state(&mut client));
+    for _ in 0..3 {
+        let mut socket = primary.socket();
+        send(&mut socket, b"SET key 1\r\n");
+        let reply = bytes_of(&mut socket, 15);
+        assert!(reply.starts_with(b"-UNACKNOWLEDGED"), "{}", String::from_utf8_lossy(&reply));
+    }
+    let log = primary.folder.read("stdout");
+    assert_eq!(log.matches("The record of the in-sync set cannot be written").count(), 1, "{log}");
+    std::fs::remove_dir(&obstacle).expect("the directory");
+    assert!(eventually(|| state(&mut client) == "open"), "{}", state(&mut client));
+    assert!(eventually(|| ask(&mut client, "SET key 2") == "OK"));
 }
