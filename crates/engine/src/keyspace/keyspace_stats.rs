@@ -3,7 +3,8 @@
 //! Shards that have changed since they were [seen](crate::keyspace::seen_shards) are visited one at a time, so that
 //! numbers of different shards are of different moments, unless the command holds all locks. A command waits once for a
 //! lock that is not free: where another command holds shards for long, their keys are counted, and their statistics are
-//! the ones that were seen last. The holder may have all shards, and lend its own thread to this command.
+//! the ones that were seen last. While some command runs for long, others wait for no lock: it may have all of them,
+//! and lend them the thread.
 
 use crate::keyspace::Keyspace;
 use crate::keyspace::keys::Keys;
@@ -17,13 +18,16 @@ impl Overview {
     pub fn of(keys: &mut Keys<'_>) -> Overview {
         let now = keys.expiry_now();
         let keyspace = keys.keyspace();
+        // The command that lends the thread to this one may have the lock: it would be waited for in vain.
+        let may_wait = !keyspace.scripts().is_long();
         let seen = keyspace.seen_shards();
         let (mut own, mut unseen) = (Vec::new(), Vec::new());
         for index in 0..keyspace.locks.len() {
             if keys.holds(index) {
                 own.push(index);
             } else if seen.has_changed(index) {
-                match keys.look_at(index, unseen.is_empty(), |shard| keyspace.see_shard(index, shard, now)) {
+                match keys.look_at(index, may_wait && unseen.is_empty(), |shard| keyspace.see_shard(index, shard, now))
+                {
                     Ok(true) => {}
                     Ok(false) => own.push(index),
                     Err(_) => unseen.push(index),
@@ -200,17 +204,21 @@ mod tests {
     }
 
     #[test]
-    fn a_command_waits_for_one_of_all_the_locks_that_the_command_which_lends_its_thread_has() {
-        let engine = Engine::new(&Options { shards: 64, ..Options::default() }, Arc::new(NullHost));
-        put(&engine, 0..1000, Ttl::Clear);
-        let held: Vec<_> = (0..64).map(|index| engine.locks().one(index)).collect();
-        engine.scripts().begin_long();
-        let before = GIVEN_UP.get();
-        let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, ExecContext::client(UnixMs(0)));
-        keys.set_patience(LockTimeout::Short);
-        assert_eq!(Overview::of(&mut keys).dbs[&0].keys, 1000);
-        assert_eq!(GIVEN_UP.get() - before, 1);
-        drop(held);
+    fn a_command_waits_for_one_of_many_held_locks_and_for_none_of_a_long_command_which_may_lend_it_the_thread() {
+        for (is_long, waits) in [(false, 1), (true, 0)] {
+            let engine = Engine::new(&Options { shards: 64, ..Options::default() }, Arc::new(NullHost));
+            put(&engine, 0..1000, Ttl::Clear);
+            let held: Vec<_> = (0..64).map(|index| engine.locks().one(index)).collect();
+            if is_long {
+                engine.scripts().begin_long();
+            }
+            let before = GIVEN_UP.get();
+            let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, ExecContext::client(UnixMs(0)));
+            keys.set_patience(LockTimeout::None);
+            assert_eq!(Overview::of(&mut keys).dbs[&0].keys, 1000);
+            assert_eq!(GIVEN_UP.get() - before, waits);
+            drop(held);
+        }
     }
 
     fn put(engine: &Engine, names: std::ops::Range<u32>, ttl: Ttl) {
