@@ -102,6 +102,8 @@ mod replica_edges;
 mod replica_files;
 #[path = "black_box/replica_links.rs"]
 mod replica_links;
+#[path = "black_box/replica_reports.rs"]
+mod replica_reports;
 #[path = "black_box/rights.rs"]
 mod rights;
 #[path = "black_box/rights_table.rs"]

@@ -82,6 +82,21 @@ fn a_snapshot_is_read_to_its_end_by_a_replica_that_has_said_that_it_is_there() {
     assert!(rest.ends_with(&mark), "{} bytes", rest.len());
 }
 
+#[test]
+fn the_connection_for_a_snapshot_is_not_listed_for_long_when_nobody_asks_for_the_stream() {
+    let primary = Server::start(&OPTIONS);
+    let TwoChannels { main, lines, snapshots, mut data, .. } = open_two_channels(&primary);
+    let mut client = primary.client();
+    let listed = |client: &mut redis::Connection| ask(client, "INFO replication").contains("type=rdb-channel");
+    let is_sent = |client: &mut redis::Connection| ask(client, "INFO replication").contains("state=rdb_transmitted");
+    snapshots.set_read_timeout(Some(LONG)).expect("a time");
+    data.fill_buf().expect("the snapshot begins");
+    assert!(eventually(|| is_sent(&mut client)));
+    drop((main, lines, snapshots, data));
+    assert!(listed(&mut client), "the replica may ask on another connection");
+    assert!(eventually(|| !listed(&mut client)));
+}
+
 /// Whether the server's log has this by now.
 fn says(server: &Server, text: &str) -> bool {
     eventually(|| server.folder.read("stdout").contains(text))

@@ -66,7 +66,7 @@ class Node(Server):
     def __init__(self, binary, scratch, shim, options, is_ours, has_log):
         self.is_ours, self.started, self.excuses, self.has_log = is_ours, 0, [], has_log
         # Whether the process is stopped; whether all that replicas acknowledged is there once its link is up.
-        self.is_paused, self.is_fresh = False, True
+        self.is_paused, self.is_fresh, self.is_ahead = False, True, False
         path = tempfile.mktemp(dir=scratch, prefix="control-")
         with open(path, "wb") as file:
             file.write(bytes(16))
@@ -82,6 +82,7 @@ class Node(Server):
         self.started += 1
 
     def set_clock(self, micros):
+        self.is_ahead = micros > 0
         self.control[:8] = struct.pack("q", micros)
 
     def set_disk(self, micros):

@@ -244,6 +244,17 @@ class Storm:
         for node in self.nodes:
             node.stop()
 
+    def states(self):
+        """Returns for each node how it replicates, or why it does not say so."""
+        for node in self.nodes:
+            try:
+                client = Client(node.port)
+                client.socket.settimeout(2)
+                text = client("INFO", "replication").decode("latin-1")
+                yield f"{self.name(node)}: {' '.join(text.split()[2:])}"
+            except (OSError, EOFError, ValueError, AttributeError) as error:
+                yield f"{self.name(node)}: {type(error).__name__} {error}"
+
     def abandon(self):
         self.ends = True
         for process in [*self.floods, *(node.process for node in self.nodes)]:
@@ -286,6 +297,10 @@ def pause_process(storm, which, _, how_long):
 
 def pause_clients(storm, which, how, how_long):
     node, time_of_it = storm.any_node(which), seconds(how_long, 1.5)
+    # A Valkey pauses until a time of day: after its clock has gone back it stays paused for as long as the clock was
+    # ahead, also for its primary's commands and for CLIENT UNPAUSE.
+    if node.is_ahead and not node.is_ours:
+        return
     node.excuse_for(time_of_it)
     storm.ask(node, "CLIENT", "PAUSE", int(time_of_it * 1000), "WRITE" if how < 0.6 else "ALL")
 
@@ -487,9 +502,11 @@ def run_storm(args, shim, seed):
             shutil.rmtree(scratch, ignore_errors=True)
             return True
         print(f"storm {seed}, {storm.label if storm else '?'} FAILED: {type(error).__name__} {str(error)[:400]} (logs: {scratch})", flush=True)
+        if not isinstance(error, Failed):
+            traceback.print_exc(file=sys.stdout)
         if storm:
             ports = " ".join(f"{storm.name(node)}={node.port}" for node in storm.nodes)
-            print(ports, *storm.story[-40:], sep="\n", flush=True)
+            print(ports, *storm.story[-40:], *storm.states(), sep="\n", flush=True)
             storm.abandon()
         return False
     shutil.rmtree(scratch, ignore_errors=True)

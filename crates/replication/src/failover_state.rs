@@ -98,9 +98,17 @@ pub enum Outcome {
 
 /// Beginning of a primary's refusal of a replica's command.
 const IS_PRIMARY: &[u8] = b"-ERR PSYNC FAILOVER can't be sent to a master.";
-/// Beginning of the refusal of a server that has taken over: the old primary may hold acknowledged writes that it
-/// lacks.
-const COME_AGAIN: &[u8] = b"-NOMASTERLINK";
+/// Reason of a refusal by a server that leads, which any replica may get: it is to come again.
+pub const LACKS_WRITES: &str = "The replica may hold acknowledged writes that this server lacks";
+/// Beginning of another such reason.
+pub const NO_SNAPSHOT: &str = "There is no snapshot";
+
+/// Returns whether a server that refuses a replica like this leads: the target has taken over. Others that say "come
+/// again" have not, for all that is known.
+fn comes_from_a_leader(refusal: &[u8]) -> bool {
+    let reason = refusal.strip_prefix(b"-NOMASTERLINK ").unwrap_or_default();
+    [LACKS_WRITES, NO_SNAPSHOT].iter().any(|known| reason.starts_with(known.as_bytes()))
+}
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -202,7 +210,7 @@ impl Failover {
         match refusal {
             None => Outcome::TakenOver,
             Some(text) if self.is_open && text.starts_with(IS_PRIMARY) => Outcome::TakenOver,
-            Some(text) if text.starts_with(COME_AGAIN) => Outcome::TakenOver,
+            Some(text) if comes_from_a_leader(text) => Outcome::TakenOver,
             Some(_) => Outcome::Refused,
         }
     }
@@ -290,7 +298,22 @@ mod tests {
         assert!(failover.let_writers_go() && !failover.let_writers_go());
         assert_eq!(failover.take_answer(is_primary), Outcome::TakenOver);
         assert_eq!(failover.take_answer(Some(b"-NOPERM no")), Outcome::Refused);
-        assert_eq!(failover.take_answer(Some(b"-NOMASTERLINK not now")), Outcome::TakenOver);
         assert_eq!(failover.take_answer(None), Outcome::TakenOver);
+    }
+
+    #[test]
+    fn a_node_that_wants_to_be_asked_again_has_taken_over_only_if_it_speaks_as_a_primary() {
+        let mut failover = begun(FailoverRequest::default());
+        assert_eq!(decide(&mut failover, 0, true, &[1]), to(1, false));
+        for (reason, outcome) in [
+            (LACKS_WRITES, Outcome::TakenOver),
+            ("There is no snapshot: No space left on device (os error 28)", Outcome::TakenOver),
+            ("Can't SYNC while not connected with my master", Outcome::Refused),
+            ("Can't SYNC while failing over", Outcome::Refused),
+            ("not now", Outcome::Refused),
+        ] {
+            let answer = format!("-NOMASTERLINK {reason}");
+            assert_eq!(failover.take_answer(Some(answer.as_bytes())), outcome, "{reason}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Treatment of clients that wait for a primary's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// Their waits end with an error: they would wait in vain for a replica's keys.
+    /// Their waits end with an error, also on a replica that follows another primary from now on.
     End,
     /// Their waits continue: the server may not stay a replica.
     Keep,
@@ -30,9 +30,9 @@ pub(crate) enum Waits {
 /// retries a little later. Commands that were admitted before may still run when this returns.
 pub(crate) fn follow(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let Some(applying) = lock_soon(&engine.replication().applying) else { return false };
-    let was = change(engine, &applying, primary);
+    change(engine, &applying, primary);
     drop(applying);
-    follow_up(engine, was.as_ref(), waits);
+    follow_up(engine, waits);
     true
 }
 
@@ -43,9 +43,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Like `follow`, for a thread that holds no lock which others may wait for. False: the lock was not free for long.
 pub(crate) fn follow_patiently(engine: &Engine, primary: Option<PrimaryAddress>, waits: Waits) -> bool {
     let Some(applying) = engine.replication().applying.try_lock_for(PATIENCE) else { return false };
-    let was = change(engine, &applying, primary);
+    change(engine, &applying, primary);
     drop(applying);
-    follow_up(engine, was.as_ref(), waits);
+    follow_up(engine, waits);
     true
 }
 
@@ -56,12 +56,12 @@ pub(crate) fn follow_locked(
     primary: Option<PrimaryAddress>,
     waits: Waits,
 ) {
-    let was = change(engine, applying, primary);
-    follow_up(engine, was.as_ref(), waits);
+    change(engine, applying, primary);
+    follow_up(engine, waits);
 }
 
-/// Changes the primary. Returns the former one.
-fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddress>) -> Option<PrimaryAddress> {
+/// Changes the primary.
+fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddress>) {
     let status = engine.replication();
     let was = status.primary();
     status.set_primary(primary.clone());
@@ -87,11 +87,10 @@ fn change(engine: &Engine, _: &MutexGuard<'_, ()>, primary: Option<PrimaryAddres
     engine.set_following(primary.is_some());
     let upstream = primary.map(|primary| Upstream { host: primary.host.as_slice().into(), port: primary.port });
     engine.config().update(|config| config.set_upstream(upstream));
-    was
 }
 
 /// Informs all that depends on the role of the change.
-fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
+fn follow_up(engine: &Engine, waits: Waits) {
     let status = engine.replication();
     if let Some(aof) = ::persistence::aof::of(engine) {
         aof::regulate(engine, aof);
@@ -101,7 +100,7 @@ fn follow_up(engine: &Engine, was: Option<&PrimaryAddress>, waits: Waits) {
         engine.host().primary_changed();
     }
     settle(engine);
-    if was.is_none() && status.is_replica() && waits == Waits::End {
+    if status.is_replica() && waits == Waits::End {
         end_waits(engine);
     }
     if status.is_replica() {

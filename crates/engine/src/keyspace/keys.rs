@@ -413,16 +413,19 @@ impl<'e> Keys<'e> {
     }
 
     /// Looks at a shard that is not held already, under its lock for the call. Returns false instead for a command that
-    /// may take any shard: it holds this one from now on, too.
+    /// may take any shard: it holds this one from now on, too. `may_wait`: for a lock that is not free.
     ///
     /// # Errors
     /// [`Error::WouldBlock`]
-    pub fn look_at(&mut self, index: usize, look: impl FnOnce(&Shard)) -> Result<bool, Error> {
+    pub fn look_at(&mut self, index: usize, may_wait: bool, look: impl FnOnce(&Shard)) -> Result<bool, Error> {
         if self.held.reach(index).is_some() {
             return Ok(false);
         }
         let (keyspace, patience) = (self.keyspace, self.patience);
-        let guard = keyspace.locks().one_unless(index, patience.from_now(keyspace));
+        let guard = match may_wait {
+            true => keyspace.locks().one_unless(index, patience.from_now(keyspace)),
+            false => keyspace.locks().try_one(index),
+        };
         let shard = guard.filter(|shard| shard.admits(self.admitted)).ok_or(Error::WouldBlock)?;
         look(&shard);
         let logged_to = shard.logged_to;

@@ -1,12 +1,12 @@
 //! Statistics of the keyspace, for INFO and MEMORY: the contents and the sizes of its tables, database by database.
 //!
 //! Shards that have changed since they were [seen](crate::keyspace::seen_shards) are visited one at a time, so that
-//! numbers of different shards are of different moments, unless the command holds all locks. No command waits long for
-//! one: where another command holds a shard for long, its keys are counted, and its statistics are the ones that were
-//! seen last.
+//! numbers of different shards are of different moments, unless the command holds all locks. A command waits once for a
+//! lock that is not free: where another command holds shards for long, their keys are counted, and their statistics are
+//! the ones that were seen last. While some command runs for long, others wait for no lock: it may have all of them,
+//! and lend them the thread.
 
 use crate::keyspace::Keyspace;
-use crate::keyspace::held_locks::LockTimeout;
 use crate::keyspace::keys::Keys;
 use crate::keyspace::keyspace_sums::{Overview, ShardView, TTL_SAMPLE};
 use crate::keyspace::shard::{Shard, ShardStats};
@@ -17,21 +17,20 @@ impl Overview {
     /// Collects the numbers of all shards for a command.
     pub fn of(keys: &mut Keys<'_>) -> Overview {
         let now = keys.expiry_now();
-        let (keyspace, patience) = (keys.keyspace(), keys.patience());
+        let keyspace = keys.keyspace();
+        // The command that lends the thread to this one may have the lock: it would be waited for in vain.
+        let may_wait = !keyspace.scripts().is_long();
         let seen = keyspace.seen_shards();
         let (mut own, mut unseen) = (Vec::new(), Vec::new());
         for index in 0..keyspace.locks.len() {
             if keys.holds(index) {
                 own.push(index);
             } else if seen.has_changed(index) {
-                match keys.look_at(index, |shard| keyspace.see_shard(index, shard, now)) {
+                match keys.look_at(index, may_wait && unseen.is_empty(), |shard| keyspace.see_shard(index, shard, now))
+                {
                     Ok(true) => {}
                     Ok(false) => own.push(index),
-                    Err(_) => {
-                        // One wait is enough.
-                        keys.set_patience(LockTimeout::None);
-                        unseen.push(index);
-                    }
+                    Err(_) => unseen.push(index),
                 }
             } else {
                 #[cfg(debug_assertions)]
@@ -40,7 +39,6 @@ impl Overview {
                 }
             }
         }
-        keys.set_patience(patience);
         let mut overview = seen.sums();
         // The command itself may have changed shards that it holds, and may change them further.
         let mut view = ShardView::default();
@@ -173,7 +171,8 @@ mod tests {
     use crate::data::value::NewString;
     use crate::keyspace::caller::ExecContext;
     use crate::keyspace::edit::Ttl;
-    use crate::keyspace::held_locks::HeldLocks;
+    use crate::keyspace::held_locks::{HeldLocks, LockTimeout};
+    use crate::locks::protocol::GIVEN_UP;
     use crate::{Engine, NullHost, Options};
     use std::sync::Arc;
 
@@ -202,6 +201,24 @@ mod tests {
         (0..engine.locks().len()).for_each(|shard| engine.locks().one(shard).stats.reset());
         engine.reset_counts();
         assert_eq!(overview(), numbers(200), "changes are no statistics");
+    }
+
+    #[test]
+    fn a_command_waits_for_one_of_many_held_locks_and_for_none_of_a_long_command_which_may_lend_it_the_thread() {
+        for (is_long, waits) in [(false, 1), (true, 0)] {
+            let engine = Engine::new(&Options { shards: 64, ..Options::default() }, Arc::new(NullHost));
+            put(&engine, 0..1000, Ttl::Clear);
+            let held: Vec<_> = (0..64).map(|index| engine.locks().one(index)).collect();
+            if is_long {
+                engine.scripts().begin_long();
+            }
+            let before = GIVEN_UP.get();
+            let mut keys = Keys::new(&engine, HeldLocks::Nothing, 0, ExecContext::client(UnixMs(0)));
+            keys.set_patience(LockTimeout::None);
+            assert_eq!(Overview::of(&mut keys).dbs[&0].keys, 1000);
+            assert_eq!(GIVEN_UP.get() - before, waits);
+            drop(held);
+        }
     }
 
     fn put(engine: &Engine, names: std::ops::Range<u32>, ttl: Ttl) {

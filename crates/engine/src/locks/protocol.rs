@@ -259,10 +259,18 @@ impl<T, W> LockSet<T, W> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Waits of the thread that it has given up.
+    pub(crate) static GIVEN_UP: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// Waits with `soon` again and again until `give_up` is true, then tries `at_once`.
 fn obtain<G>(soon: impl Fn() -> Option<G>, at_once: impl Fn() -> Option<G>, give_up: impl Fn() -> bool) -> Option<G> {
     loop {
         if give_up() {
+            #[cfg(test)]
+            GIVEN_UP.set(GIVEN_UP.get() + 1);
             return at_once();
         }
         if let Some(guard) = soon() {

@@ -41,7 +41,7 @@ pub struct PersistenceStatus {
     rewrite_cancelled: AtomicBool,
     /// The beginning of the present save in the background by that clock; 0 for none.
     pub started_at: AtomicI64,
-    /// Duration of the last save in the background in seconds, plus one; 0 for none.
+    /// Duration of the last snapshot in the background, for the disk or for replicas, in seconds, plus one; 0 for none.
     seconds: AtomicI64,
     /// Saves that were begun.
     pub count: AtomicU64,
@@ -263,7 +263,7 @@ impl PersistenceStatus {
     pub fn end(&self, now: UnixMs, steady: SteadyMs, changes: Option<u64>, cancelled: bool) {
         let began = self.started_at.swap(0, Relaxed);
         if began > 0 {
-            self.seconds.store(steady.since(SteadyMs(began)).max(0) / 1000 + 1, Relaxed);
+            self.note_duration(SteadyMs(began), steady);
         }
         if let Some(changes) = changes {
             self.note_saved(now, steady);
@@ -277,6 +277,11 @@ impl PersistenceStatus {
         self.progress.reset();
         self.cancelled.store(false, Relaxed);
         self.saving.fetch_and(!RUNNING, Release);
+    }
+
+    /// Records the duration of a snapshot that was written in the background.
+    pub fn note_duration(&self, began: SteadyMs, now: SteadyMs) {
+        self.seconds.store(now.since(began).max(0) / 1000 + 1, Relaxed);
     }
 
     /// Records that the data set is on the disk since this moment, by both clocks.
@@ -351,7 +356,7 @@ impl PersistenceStatus {
         self.failed.load(Relaxed)
     }
 
-    /// Returns the seconds that the last save in the background took.
+    /// Returns the seconds that the last snapshot in the background took.
     pub fn last_seconds(&self) -> Option<i64> {
         Some(self.seconds.load(Relaxed)).filter(|seconds| *seconds > 0).map(|seconds| seconds - 1)
     }

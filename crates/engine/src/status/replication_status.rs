@@ -63,6 +63,18 @@ impl LinkState {
     }
 }
 
+/// Length of the snapshot that comes from the primary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SyncTotal {
+    /// The primary has not begun to send it.
+    #[default]
+    Awaited,
+    /// The primary does not know it.
+    Unknown,
+    /// So many bytes.
+    Known(u64),
+}
+
 /// The link to the primary, in numbers.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStatus {
@@ -80,14 +92,45 @@ pub struct LinkStatus {
     pub stream_db: u32,
     /// Bytes of the primary's stream that have arrived, applied or not.
     pub read_offset: u64,
-    /// Bytes of the snapshot that is coming: all, if they are known, and the ones that have arrived.
-    pub sync_total: Option<u64>,
+    /// Bytes of the snapshot that is coming: all, and the ones that have arrived.
+    pub sync_total: SyncTotal,
     /// See above.
     pub sync_read: u64,
     /// Bytes of the stream that wait for the end of the snapshot, and the most that there were.
     pub buffered: u64,
     /// See above.
     pub buffered_peak: u64,
+}
+
+/// Seconds for which a snapshot's connection stays listed, and the stream behind it retained, for a replica that has
+/// got the snapshot and does not ask for the stream.
+const GRACE: i64 = 5;
+
+/// Snapshots for replicas that are being written.
+#[derive(Debug, Default)]
+pub struct ReplicaSnapshots {
+    running: AtomicU64,
+    /// The moment since which there have been some, if there are.
+    since: AtomicI64,
+}
+
+impl ReplicaSnapshots {
+    /// Records that one begins.
+    pub fn begin(&self, now: SteadyMs) {
+        if self.running.fetch_add(1, Relaxed) == 0 {
+            self.since.store(now.0.max(1), Relaxed);
+        }
+    }
+
+    /// Records that one ends.
+    pub fn end(&self) {
+        self.running.fetch_sub(1, Relaxed);
+    }
+
+    /// Returns the moment since which there have been some; None without any.
+    pub fn since(&self) -> Option<SteadyMs> {
+        (self.running.load(Relaxed) > 0).then(|| SteadyMs(self.since.load(Relaxed)))
+    }
 }
 
 /// State of a replica, as INFO names it.
@@ -312,7 +355,7 @@ pub struct ReplicationStatus {
     /// How often replicas were synchronized.
     pub counts: SyncCounts,
     /// Snapshots for replicas that are being written.
-    pub snapshots: AtomicU64,
+    pub snapshots: ReplicaSnapshots,
     /// Unix time in milliseconds of the last warning that the primary's commands are applied though the disk fails.
     pub disk_told_at: AtomicI64,
     /// Whether the process stops itself beside a snapshot for replicas that has begun, and before it asks for the
@@ -343,10 +386,10 @@ impl Default for ReplicationStatus {
             applying: Mutex::default(),
             data_sets: SavedDataSet::default(),
             counts: SyncCounts::default(),
-            snapshots: AtomicU64::new(0),
+            snapshots: ReplicaSnapshots::default(),
             disk_told_at: AtomicI64::new(0),
             stops_after_fork: AtomicBool::new(false),
-            grace: AtomicI64::new(60),
+            grace: AtomicI64::new(GRACE),
             acknowledgement: Acknowledgement::new(new_id()),
         }
     }

@@ -11,7 +11,7 @@ mod select_replica;
 pub(crate) use select_replica::select_replica;
 
 use crate::model::effect::{Level, Millis};
-use crate::model::instance::{FailoverState, Flags, InstanceId, Role};
+use crate::model::instance::{FailoverState, Flags, InstanceId, OwnFailover, Role};
 use crate::voter::Voter;
 use crate::watch::Watch;
 use reconfiguration::{reconfigure_replicas, switch_to_promoted};
@@ -222,6 +222,7 @@ fn promote(watch: &mut Watch, primary: InstanceId) {
         watch.send_replica_of(promoted, None)
     };
     if sent {
+        watch.group_mut(primary).failover.accepted = None;
         watch.event_of(Level::Notice, "+failover-state-wait-promotion", promoted, "");
         watch.enter(primary, FailoverState::WaitPromotion);
     }
@@ -243,9 +244,22 @@ fn wait_for_promotion(watch: &mut Watch, primary: InstanceId) {
     }
     let promoted = group.failover.promoted;
     let is_coordinated = watch[primary].flags.has(Flags::COORDINATED_FAILOVER);
+    if is_coordinated && has_kept_its_role(watch, primary) {
+        return watch.refused_to_hand_over(primary);
+    }
     if let Some(promoted) = promoted.filter(|_| !is_coordinated) {
         promote_again(watch, promoted);
     }
+}
+
+/// Returns whether a primary that was about to hand over leads after all: its target refused, or lacked data for too
+/// long.
+fn has_kept_its_role(watch: &Watch, primary: InstanceId) -> bool {
+    let (instance, accepted) = (&watch[primary], watch.group(primary).failover.accepted);
+    let reported = &instance.reported;
+    accepted.is_some_and(|accepted| instance.info_refresh > accepted)
+        && reported.role == Some(Role::Primary)
+        && reported.own_failover == OwnFailover::Idle
 }
 
 /// Repeats the order to lead if the connection has ended since: the order may have been lost with it.

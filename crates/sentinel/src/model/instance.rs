@@ -199,6 +199,8 @@ pub(crate) struct Failover {
     /// Start of the attempt whose delay was logged.
     pub delay_logged: Millis,
     pub promoted: Option<InstanceId>,
+    /// Time of the primary's word that it is about to hand over.
+    pub accepted: Option<Millis>,
 }
 
 /// State that only a primary has.
@@ -313,6 +315,7 @@ impl Group {
                 state_since: 0,
                 started: 0,
                 delay_logged: 0,
+                accepted: None,
                 promoted: None,
             },
             led_in_vain: Vec::new(),

@@ -183,6 +183,11 @@ impl Watch {
 
     /// Ends a failover that has promoted no replica.
     pub fn abort_failover(&mut self, primary: InstanceId) {
+        let is_asked = self.instances[primary].flags.has(Flags::COORDINATED_FAILOVER)
+            && self.instances.group(primary).failover.state == FailoverState::WaitPromotion;
+        if is_asked {
+            self.end_pause(primary);
+        }
         let flags = Flags::FAILOVER_IN_PROGRESS.and(Flags::FORCE_FAILOVER).and(Flags::COORDINATED_FAILOVER);
         self.instances[primary].flags.remove(flags);
         self.enter(primary, FailoverState::None);

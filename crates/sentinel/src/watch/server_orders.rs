@@ -166,14 +166,13 @@ impl Watch {
         let is_refused = self.note_outcome(id, &awaited.order, value);
         match (awaited.reply_to, value) {
             (ReplyTo::Transaction, Value::Array(replies)) => {
-                let mut is_handed_over = true;
                 for (order, reply) in awaited.queued.iter().zip(replies) {
-                    is_handed_over &= !self.note_outcome(id, order, reply) || **order != *HAND_OVER;
-                }
-                if !is_handed_over {
-                    // The pause of the same transaction has begun.
-                    self.send(id, ReplyTo::Nothing, &[b"CLIENT", b"UNPAUSE"]);
-                    self.refused_to_hand_over(id);
+                    let is_refused = self.note_outcome(id, order, reply);
+                    match **order == *HAND_OVER {
+                        true if is_refused => self.refused_to_hand_over(id),
+                        true => self.instances.group_mut(id).failover.accepted = Some(self.now),
+                        false => {}
+                    }
                 }
             }
             (ReplyTo::Transaction, _) if is_refused => {
@@ -221,8 +220,13 @@ impl Watch {
         true
     }
 
+    /// Ends the pause of a primary's clients, which began when the primary was asked to hand over.
+    pub(crate) fn end_pause(&mut self, primary: InstanceId) {
+        self.send(primary, ReplyTo::Nothing, &[b"CLIENT", b"UNPAUSE"]);
+    }
+
     /// Ends a coordinated failover that its primary refuses. A forced one continues without the primary.
-    fn refused_to_hand_over(&mut self, primary: InstanceId) {
+    pub(crate) fn refused_to_hand_over(&mut self, primary: InstanceId) {
         let flags = self.instances[primary].flags;
         if !flags.has(Flags::COORDINATED_FAILOVER)
             || self.instances.group(primary).failover.state != FailoverState::WaitPromotion
@@ -230,6 +234,7 @@ impl Watch {
             return;
         }
         if flags.has(Flags::FORCE_FAILOVER) {
+            self.end_pause(primary);
             self.instances[primary].flags.remove(Flags::COORDINATED_FAILOVER);
             return self.enter(primary, FailoverState::SendReplicaOfNoOne);
         }

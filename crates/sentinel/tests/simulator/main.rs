@@ -197,6 +197,21 @@ fn a_coordinated_failover_that_its_primary_refuses_ends_at_once_and_the_cause_is
 }
 
 #[test]
+fn a_coordinated_failover_whose_primary_leads_on_leaves_no_pause_behind() {
+    for seed in seeds() {
+        let mut world = World::new(seed, 3, 3);
+        world.know_failover();
+        world.run(15 * SECOND);
+        let old = world.primary();
+        assert!(world.order_coordinated_failover(0), "seed {seed}");
+        world.run(15 * SECOND);
+        assert!(!world.server(old).is_paused, "seed {seed}: its clients may not write");
+        assert_eq!(world.said("-failover-abort-master-refused"), 1, "seed {seed}");
+        assert_eq!(world.agreed_primary(), old, "seed {seed}");
+    }
+}
+
+#[test]
 fn a_command_that_is_refused_is_told_once_for_each_cause() {
     for seed in seeds() {
         let mut world = World::new(seed, 1, 2);

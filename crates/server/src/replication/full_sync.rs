@@ -45,11 +45,14 @@ pub struct SnapshotPlan {
 pub fn begin(shared: &Arc<Shared>, plan: SnapshotPlan) -> io::Result<JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let work = move || {
-        let (sync, snapshots) = (plan.sync, &shared.engine.replication().snapshots);
-        snapshots.fetch_add(1, Relaxed);
-        shared.engine.persistence_status().forks.fetch_add(1, Relaxed);
+        let (sync, engine) = (plan.sync, &shared.engine);
+        let (snapshots, saves) = (&engine.replication().snapshots, engine.persistence_status());
+        let began = engine.steady_now();
+        snapshots.begin(began);
+        saves.forks.fetch_add(1, Relaxed);
         let written = write(&shared, plan);
-        snapshots.fetch_sub(1, Relaxed);
+        saves.note_duration(began, engine.steady_now());
+        snapshots.end();
         if let Err(reason) = written {
             post(&shared, SyncEvent::Failed { sync, reason });
         }

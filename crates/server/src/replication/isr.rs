@@ -19,6 +19,7 @@ use engine::propagation::log_reader::LogReader;
 use engine::status::acknowledgement::{MissingMember, REPLICAS_MAX};
 use engine::time::SteadyMs;
 use replication::ack_gate::{AckSettings, Gate, Missing};
+use replication::failover_state::LACKS_WRITES;
 use replication::in_sync_member::CAPABILITY;
 use replication::in_sync_set::{MemberId, Term};
 use replication::link_event::Position;
@@ -43,6 +44,8 @@ pub(super) struct Acknowledging {
     asked_time: u64,
     /// Epoch that is remembered.
     told: Option<(Term, u64, Gate, bool)>,
+    /// Time of the next attempt to write the record, if it could not be written.
+    retried_at: u64,
     /// Time of the last look for missing members, and the time when this server began to lead.
     looked: u64,
     begun: u64,
@@ -132,7 +135,7 @@ impl PrimaryThread {
             None => has_all || said.term == Term::NONE,
         };
         self.remember();
-        if may { Ok(()) } else { Err("The replica may hold acknowledged writes that this server lacks") }
+        if may { Ok(()) } else { Err(LACKS_WRITES) }
     }
 
     /// Returns the server's term as a replica gets it, behind the history's name.
@@ -227,9 +230,8 @@ impl PrimaryThread {
         if let Some(backlog) = &self.backlog {
             primary.note_sent(backlog.end(), before);
         }
-        let is_news = self.tell_held(&primary, &settings, now);
         self.acknowledging.primary = Some(primary);
-        self.remember();
+        let is_news = self.remember() && self.tell_held(&settings, now);
         self.look_for_members(&settings, now);
         if is_news {
             self.wake_holders();
@@ -249,7 +251,8 @@ impl PrimaryThread {
     }
 
     /// Publishes to workers the length up to which the log is held. Returns whether it has changed.
-    fn tell_held(&self, primary: &AcknowledgingPrimary, settings: &AckSettings, now: u64) -> bool {
+    fn tell_held(&self, settings: &AckSettings, now: u64) -> bool {
+        let Some(primary) = &self.acknowledging.primary else { return false };
         let status = &self.shared.engine.replication().acknowledgement;
         let others: Vec<Acks> =
             self.replicas.iter().filter(|(_, it)| is_other(it)).map(|(_, replica)| replica.acks).collect();
@@ -268,14 +271,17 @@ impl PrimaryThread {
         is_news
     }
 
-    /// Remembers the membership with which the server would continue if it followed another one.
-    fn remember(&mut self) {
-        let Some(primary) = &self.acknowledging.primary else { return };
+    /// Remembers the membership with which the server would continue if it followed another one. Returns whether it is
+    /// on the disk: nothing is acknowledged before it is.
+    fn remember(&mut self) -> bool {
+        let now = self.monotonic();
+        let Some(primary) = &self.acknowledging.primary else { return true };
         let status = self.shared.engine.replication();
         status.acknowledgement.set_handed_over(primary.is_handed_over());
         let told = (primary.set().term, primary.set().epoch, primary.gate(), primary.is_heard_of());
         if self.acknowledging.told == Some(told) {
-            return;
+            self.acknowledging.retried_at = 0;
+            return true;
         }
         status.acknowledgement.update_membership(|membership| {
             // A replica gets the membership from its primary.
@@ -283,17 +289,29 @@ impl PrimaryThread {
                 *membership = primary.membership();
             }
         });
-        if let Err(error) = member_file::persist(&self.shared.engine) {
-            log::warning(format_args!("The record of the in-sync set cannot be written: {error}"));
+        let acknowledging = &mut self.acknowledging;
+        if now < acknowledging.retried_at {
+            return false;
         }
-        self.acknowledging.told = Some(told);
-        self.acknowledging.looked = 0;
+        acknowledging.looked = 0;
+        if let Err(error) = member_file::persist(&self.shared.engine) {
+            status.acknowledgement.close();
+            if std::mem::replace(&mut acknowledging.retried_at, now + LOOK) == 0 {
+                log::warning(format_args!(
+                    "The record of the in-sync set cannot be written: {error}. Nothing is acknowledged until it is."
+                ));
+            }
+            return false;
+        }
+        (acknowledging.told, acknowledging.retried_at) = (Some(told), 0);
+        true
     }
 
     /// Strikes off members that an operator does not wait for, and shows which ones are missing.
     fn look_for_members(&mut self, settings: &AckSettings, now: u64) {
-        let Acknowledging { primary: Some(primary), begun, looked, addresses, logged, logged_untold, .. } =
-            &mut self.acknowledging
+        let Acknowledging {
+            primary: Some(primary), begun, looked, addresses, logged, logged_untold, retried_at, ..
+        } = &mut self.acknowledging
         else {
             return;
         };
@@ -327,6 +345,7 @@ impl PrimaryThread {
         let state = match primary.gate() {
             Gate::Unconfirmed => "unconfirmed",
             _ if !status.is_asked() => "off",
+            _ if *retried_at != 0 => "blocked",
             Gate::Confirmed(_) => "waiting",
             Gate::Open if !missing.is_empty() || !primary.has_replicas(settings, others, now) => "blocked",
             Gate::Open => "open",

@@ -31,7 +31,7 @@ use engine::clients::registry::ClientInfo;
 use engine::config::{Config, Directive, os_message};
 use engine::locks::sync::{Mutex, MutexGuard, unlock_fairly};
 use engine::per_worker::LINK_PLACE;
-use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, new_id};
+use engine::status::replication_status::{LinkState, PrimaryAddress, ReplicationStatus, SyncTotal, new_id};
 use engine::status::saved_data_set::SavedIn;
 use replication::in_sync_member::Membership;
 use replication::link_event::{Arrived, LinkError, Position};
@@ -329,7 +329,9 @@ impl LinkThread {
                 Arrived::InSync(bytes) => self.take_set(progress.as_mut(), bytes, wanted)?,
                 Arrived::FullSync(Position { id, offset }) => {
                     log::notice(format_args!("Full resync from primary: {id}:{offset}"));
+                    self.await_snapshot(wanted);
                 }
+                Arrived::Unnamed => self.await_snapshot(wanted),
                 Arrived::Continue(id) => {
                     log::notice("Successful partial resynchronization with primary.");
                     *progress = Some(self.resume(wire, id, wanted)?);
@@ -344,11 +346,7 @@ impl LinkThread {
                     *progress = self.synchronize_apart(wire, link, client, wanted)?;
                     continue;
                 }
-                Arrived::Nothing
-                | Arrived::Unnamed
-                | Arrived::Data(_)
-                | Arrived::SnapshotEnd
-                | Arrived::EndOffset(_) => {}
+                Arrived::Nothing | Arrived::Data(_) | Arrived::SnapshotEnd | Arrived::EndOffset(_) => {}
             }
             wire.advance(taken);
         }
@@ -517,6 +515,12 @@ impl LinkThread {
         applied::tell_others(&self.shared, LINK_PLACE);
     }
 
+    /// Records that the primary is about to send a snapshot.
+    fn await_snapshot(&self, wanted: Wanted<'_>) {
+        self.status().update_link(|link| (link.sync_total, link.sync_read) = (SyncTotal::Awaited, 0));
+        self.set_state(wanted, LinkState::Sync);
+    }
+
     /// Replaces the data by the primary's snapshot.
     fn synchronize(
         &self,
@@ -543,7 +547,8 @@ impl LinkThread {
     ) -> Result<(u64, bool), End> {
         let (status, config) = (self.status(), self.engine().config().snapshot());
         let now = clock::nanos().ms();
-        status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (size, 0, now));
+        let total = size.map_or(SyncTotal::Unknown, SyncTotal::Known);
+        status.update_link(|link| (link.sync_total, link.sync_read, link.last_io) = (total, 0, now));
         // The primary may have sent all of it long before it is loaded.
         wire.voice().set_word(Word::Alive);
         let turn = replace_turn(self.engine(), || wanted.is_wanted()).ok_or(End::Unwanted)?;

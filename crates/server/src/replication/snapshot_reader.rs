@@ -5,7 +5,7 @@ use crate::replication::link_voice::LinkVoice;
 use crate::system::{clock, log};
 use engine::clients::registry::{BufferSizes, ClientInfo};
 use engine::host::peers::Peer;
-use engine::status::replication_status::ReplicationStatus;
+use engine::status::replication_status::{ReplicationStatus, SyncTotal};
 use replication::link_event::Arrived;
 use replication::primary_link::PrimaryLink;
 use std::io::{self, ErrorKind, Read};
@@ -257,7 +257,7 @@ impl Read for SnapshotReader<'_> {
 
 /// Progress of a snapshot, for the log.
 struct SyncProgress {
-    total: Option<u64>,
+    total: SyncTotal,
     read: u64,
     /// Time of the beginning in milliseconds, as the connection counts them.
     began: u64,
@@ -268,7 +268,7 @@ impl SyncProgress {
     /// Milliseconds between two lines.
     const EVERY: u64 = 5000;
 
-    fn new(total: Option<u64>, now: u64) -> SyncProgress {
+    fn new(total: SyncTotal, now: u64) -> SyncProgress {
         SyncProgress { total, read: 0, began: now, told: now }
     }
 
@@ -276,15 +276,14 @@ impl SyncProgress {
         self.read += bytes;
         if now.saturating_sub(self.told) >= Self::EVERY {
             self.told = now;
-            let of_all = self.total.map(|total| {
-                let percent = self.read as f64 * 100.0 / total.max(1) as f64;
-                format!(" of {total} ({percent:.2}%)")
-            });
+            let of_all = match self.total {
+                SyncTotal::Known(total) => {
+                    format!(" of {total} ({:.2}%)", self.read as f64 * 100.0 / total.max(1) as f64)
+                }
+                SyncTotal::Awaited | SyncTotal::Unknown => String::new(),
+            };
             let (read, speed) = (self.read, self.speed(now));
-            log::notice(format_args!(
-                "PRIMARY <-> REPLICA sync: {read}{} bytes received, {speed:.2} MB/s",
-                of_all.unwrap_or_default()
-            ));
+            log::notice(format_args!("PRIMARY <-> REPLICA sync: {read}{of_all} bytes received, {speed:.2} MB/s"));
         }
     }
 

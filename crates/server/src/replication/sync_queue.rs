@@ -11,6 +11,7 @@ use engine::status::replication_status::ReplicaState;
 use engine::time::SteadyMs;
 use persistence::fan_out::{FanOut, Pace, Taker};
 use replication::backlog::Backlog;
+use replication::failover_state::NO_SNAPSHOT;
 use replication::replica_handshake::{Handshake, SnapshotVersion};
 use replication::replid::ReplicationId;
 use std::collections::BTreeMap;
@@ -352,7 +353,7 @@ impl PrimaryThread {
             if self.refused.insert(replica.name()) {
                 log::warning(format_args!("There is no snapshot for replica {}: {reason}", replica.name()));
             }
-            replica.say(format!("-NOMASTERLINK There is no snapshot: {reason}\r\n").as_bytes());
+            replica.say(format!("-NOMASTERLINK {NO_SNAPSHOT}: {reason}\r\n").as_bytes());
             // The replica need not know more than its socket takes at once.
             let _ = replica.send(None);
             self.close(token, now);

@@ -239,7 +239,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("master_sync_in_progress", "Whether a snapshot of the primary is being received."),
     ("slave_read_repl_offset", "Offset that was received from the primary."),
     ("slave_repl_offset", "Offset that was applied."),
-    ("master_sync_total_bytes", "Bytes of the snapshot; 0 if they are not known."),
+    ("master_sync_total_bytes", "Bytes of the snapshot; 0 if they are not known, -1 before it begins."),
     ("master_sync_read_bytes", "Bytes of the snapshot that have come."),
     ("master_sync_left_bytes", "Bytes of the snapshot that are to come."),
     ("master_sync_perc", "Part of the snapshot that has come."),

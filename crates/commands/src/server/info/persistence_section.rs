@@ -30,7 +30,9 @@ pub(super) const PERSISTENCE: &[Field] = &[
     field("rdb_last_bgsave_time_sec", |s| s.engine.persistence_status().last_seconds().unwrap_or(-1).into())
         .gauge("rdb_last_bgsave_duration_sec", "Seconds that it took; -1 without one."),
     field("rdb_current_bgsave_time_sec", |s| {
-        seconds_since(s, s.engine.persistence_status().started_at.load(Relaxed)).into()
+        let save = s.engine.persistence_status().started_at.load(Relaxed);
+        let for_replicas = || s.engine.replication().snapshots.since().map_or(0, |since| since.0);
+        seconds_since(s, if save > 0 { save } else { for_replicas() }).into()
     })
     .gauge("rdb_current_bgsave_duration_sec", "Seconds since the present one began; -1 without one."),
     field("rdb_saves", |s| s.engine.persistence_status().count.load(Relaxed).into())
@@ -104,7 +106,7 @@ fn unsaved(s: &Source<'_>) -> u64 {
 }
 
 fn is_saving(s: &Source<'_>) -> bool {
-    s.engine.persistence_status().is_running_in_background() || s.engine.replication().snapshots.load(Relaxed) > 0
+    s.engine.persistence_status().is_running_in_background() || s.engine.replication().snapshots.since().is_some()
 }
 
 /// Returns the seconds since a beginning; -1 for one of 0, which is none.

@@ -5,7 +5,7 @@ use crate::server::info::field::{Field, Put, Value, field, many};
 use crate::server::info::info_source::Source;
 use engine::config::Directive;
 use engine::status::acknowledgement::{Acknowledgement, MissingMember};
-use engine::status::replication_status::{LinkState, LinkStatus};
+use engine::status::replication_status::{LinkState, LinkStatus, SyncTotal};
 use replication::in_sync_member::Membership;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -28,14 +28,10 @@ pub(super) const REPLICATION: &[Field] = &[
         .gauge("replicas_repl_buffer_size_bytes", "The primary's stream that waits for the end of its snapshot."),
     field("replicas_repl_buffer_peak", |s| Value::of(s.primary_link(), |link| link.buffered_peak.into()))
         .gauge("replicas_repl_buffer_peak_bytes", "The most of it that there was."),
-    field("master_sync_total_bytes", |s| {
-        Value::of(syncing(s), |link| link.sync_total.map_or(0, |total| total as i64).into())
-    }),
+    field("master_sync_total_bytes", |s| Value::of(syncing(s), |link| sync_total(link).into())),
     field("master_sync_read_bytes", |s| Value::of(syncing(s), |link| link.sync_read.into())),
     field("master_sync_left_bytes", |s| {
-        Value::of(syncing(s), |link| {
-            link.sync_total.map_or(0, |total| total.saturating_sub(link.sync_read) as i64).into()
-        })
+        Value::of(syncing(s), |link| (sync_total(link) - link.sync_read as i64).into())
     }),
     field("master_sync_perc", |s| Value::of(syncing(s), synced_percent)),
     field("master_sync_last_io_seconds_ago", |s| {
@@ -102,9 +98,19 @@ fn syncing<'s>(s: &'s Source<'_>) -> Option<&'s LinkStatus> {
     s.primary_link().filter(|link| link.state == LinkState::Sync)
 }
 
+/// Returns the length of the snapshot: 0 if the primary does not tell it, -1 before it has told anything.
+fn sync_total(link: &LinkStatus) -> i64 {
+    match link.sync_total {
+        SyncTotal::Awaited => -1,
+        SyncTotal::Unknown => 0,
+        SyncTotal::Known(total) => total as i64,
+    }
+}
+
+/// Returns the part of the snapshot that has come: -0.00 before it begins, as elsewhere.
 fn synced_percent(link: &LinkStatus) -> Value {
-    let total = link.sync_total.unwrap_or(0);
-    Value::Decimal(if total == 0 { 0.0 } else { link.sync_read as f64 * 100.0 / total as f64 }, 2)
+    let total = sync_total(link) as f64;
+    Value::Decimal(if total == 0.0 { 0.0 } else { link.sync_read as f64 * 100.0 / total }, 2)
 }
 
 fn down_since(s: &Source<'_>) -> Value {
