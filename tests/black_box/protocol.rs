@@ -1,7 +1,7 @@
 //! Requests as bytes: fragments, pipelines, sizes, inline commands, and requests that no client should send.
 
 use crate::dialogue::{ask, dialogue};
-use crate::harness::{Server, expect_bytes, on_each_thread_count, read_to_close, send};
+use crate::harness::{Server, bytes_of, expect_bytes, on_each_thread_count, read_to_close, send};
 use std::io::Write;
 use std::time::Duration;
 
@@ -50,6 +50,9 @@ fn replies_of_a_deep_pipeline_keep_the_order() {
     });
 }
 
+/// Bytes of a string that replies share.
+const LONG: usize = 300_000;
+
 #[test]
 fn values_from_nothing_to_64_mib() {
     on_each_thread_count(&[], |server| {
@@ -61,6 +64,54 @@ fn values_from_nothing_to_64_mib() {
             assert!(found == value, "a value of {size} bytes came back as another of {}", found.len());
             let tail: Vec<u8> = redis::cmd("GETRANGE").arg("k").arg(-7).arg(-1).query(&mut client).expect("its end");
             assert_eq!(tail, value[size.saturating_sub(7)..]);
+        }
+    });
+}
+
+#[test]
+fn long_strings_are_replied_in_order_in_transactions_and_to_scripts() {
+    on_each_thread_count(&[], |server| {
+        let (mut client, mut socket) = (server.client(), server.socket());
+        let values = [b'a', b'b'].map(|byte| vec![byte; LONG]);
+        for (key, value) in ["k", "other"].into_iter().zip(&values) {
+            let () = redis::cmd("SET").arg(key).arg(&value[..]).query(&mut client).expect("OK");
+        }
+        let [one, two] = values.map(|value| [format!("${LONG}\r\n").as_bytes(), &value, b"\r\n"].concat());
+        let exchanges: [(&str, &[&[u8]]); 8] = [
+            ("GET k\r\nGET other\r\n", &[&one, &two]),
+            ("STRLEN k\r\nGET k\r\nSTRLEN k\r\n", &[b":300000\r\n", &one, b":300000\r\n"]),
+            ("MGET k none other\r\n", &[b"*3\r\n", &one, b"$-1\r\n", &two]),
+            ("CLIENT REPLY SKIP\r\nGET k\r\nGET other\r\n", &[&two]),
+            ("MULTI\r\nGET k\r\n", &[b"+OK\r\n+QUEUED\r\n"]),
+            ("EXEC\r\nGET other\r\n", &[b"*1\r\n", &one, &two]),
+            ("EVAL \"return redis.call('GET', 'k')\" 0\r\nGET other\r\n", &[&one, &two]),
+            ("GETDEL k\r\nGET k\r\nGET other\r\n", &[&one, b"$-1\r\n", &two]),
+        ];
+        for (request, replies) in exchanges {
+            send(&mut socket, request.as_bytes());
+            expect_bytes(&mut socket, &replies.concat());
+        }
+    });
+}
+
+#[test]
+fn a_long_string_on_its_way_out_is_that_of_one_moment() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let mut fill = |byte: u8| {
+            let _: u64 =
+                redis::cmd("SETRANGE").arg("k").arg(0).arg(&[byte; LONG]).query(&mut client).expect("a length");
+        };
+        fill(b'a');
+        let mut sockets = [server.socket(), server.socket(), server.socket()];
+        sockets.iter_mut().for_each(|socket| send(socket, "GET k\r\n".repeat(40).as_bytes()));
+        for round in 0..40 {
+            fill(b'a' + round);
+            for socket in &mut sockets {
+                let reply = bytes_of(socket, LONG + 11);
+                let byte = reply[9];
+                assert!(reply[9..reply.len() - 2].iter().all(|other| *other == byte), "two moments in one reply");
+            }
         }
     });
 }

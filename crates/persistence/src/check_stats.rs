@@ -207,7 +207,8 @@ fn each_element(value: &Decoded, size: &mut dyn FnMut(usize), elements: &mut u64
     };
     match value {
         Decoded::Int(n) => element(digits.format(*n).len()),
-        Decoded::Bytes(bytes) | Decoded::Object(Object::String(bytes)) => element(bytes.len()),
+        Decoded::Bytes(bytes) => element(bytes.len()),
+        Decoded::Object(Object::String(bytes)) => element(bytes.len()),
         Decoded::Object(Object::List(list)) => {
             list.each(0..list.len(), false, |item| element(item.bytes(&mut digits).len()));
         }

@@ -420,7 +420,7 @@ mod tests {
             steps in proptest::collection::vec((0..3u8, 0..LARGE_STRING * 5, 0..BLOCK * 3), 0..60),
         ) {
             let was: Vec<u8> = (0..len).map(|n| (n / 7) as u8).collect();
-            let mut object = Object::String(was.clone());
+            let mut object = Object::String(was.clone().into());
             let style = Style { compress: false, family: Family::Valkey };
             let (mut out, mut head) = (Vec::new(), Vec::new());
             let mut pieces = ChunkedWriter::begin(&mut out, &Value::Payload(&object), style);
@@ -434,14 +434,15 @@ mod tests {
                     // Bytes behind those at the beginning may change without notice.
                     1 => {
                         prop_assert!(pieces.keep_bytes(&object, &(start..start + count)));
-                        let Object::String(bytes) = &mut object else { unreachable!() };
+                        let Object::String(string) = &mut object else { unreachable!() };
+                        let bytes = string.bytes_mut();
                         bytes.resize(bytes.len().max(start + count), 1);
                         bytes[start..start + count].fill(2);
                     }
                     _ => {
                         prop_assert!(pieces.keep_bytes(&object, &(start..end)));
-                        let Object::String(bytes) = &mut object else { unreachable!() };
-                        bytes[start..end].fill(3);
+                        let Object::String(string) = &mut object else { unreachable!() };
+                        string.bytes_mut()[start..end].fill(3);
                     }
                 }
             }

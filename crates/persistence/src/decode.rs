@@ -66,7 +66,7 @@ impl Decoded {
     fn into_large_entry(self, key: &[u8], expiry: Option<u64>, meta: u32) -> KeyEntry {
         let object = match self {
             Decoded::Int(n) => return KeyEntry::new(key, NewValue::Int(n), expiry, meta),
-            Decoded::Bytes(bytes) => Object::String(bytes),
+            Decoded::Bytes(bytes) => Object::String(bytes.into()),
             Decoded::Object(object) => object,
         };
         object.keep(|value| KeyEntry::new(key, value, expiry, meta))

@@ -270,7 +270,7 @@ mod tests {
         let entry = |name: &str, value, expiry| KeyEntry::new(name.as_bytes(), value, expiry, 0);
         put(&engine, 0, entry("{a}1", NewValue::Inline(b"text"), None));
         put(&engine, 0, entry("{a}2", NewValue::Int(-7), Some(1_700_000_000_123)));
-        put(&engine, 3, entry("{a}3", NewValue::Payload(Object::String(vec![b'v'; 100])), None));
+        put(&engine, 3, entry("{a}3", NewValue::Payload(Object::String(vec![b'v'; 100].into())), None));
         let list = crate::decode::value(
             &mut crate::rdb_reader::Source::new(&mut &b"\x01\x01x"[..], false),
             1,

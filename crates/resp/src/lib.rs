@@ -38,6 +38,6 @@ pub mod served_version;
 pub mod words;
 
 pub use double::{DoubleText, format_17_digits, format_by_digits, format_double};
-pub use reply::{Protocol, Reply};
+pub use reply::{Piece, Protocol, Reply, ReplyBytes};
 pub use reply_value::{Value, encode_command};
 pub use request::{LARGE, LargeArg, Progress, ProtocolError, RequestLimits, RequestParser, RequestPrefix, Span, short};

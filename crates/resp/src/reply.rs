@@ -20,6 +20,8 @@
 
 use crate::double::format_double;
 use crate::request::ProtocolError;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// The protocols of replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,17 +54,137 @@ static BULK_HEADERS: [([u8; 7], u8); 1000] = {
     headers
 };
 
+/// A string that a reply contains without a copy.
+#[derive(Debug)]
+struct SharedBytes {
+    /// Written bytes before it.
+    at: usize,
+    bytes: Arc<Vec<u8>>,
+}
+
 /// A sink for replies.
 #[derive(Debug, Default)]
 pub struct Reply {
     buf: Vec<u8>,
     protocol: Protocol,
+    /// Strings between the written bytes, in order.
+    shared: Vec<SharedBytes>,
+    shared_len: usize,
+    /// Whether long strings may be [shared](Self::shared_bulk): nobody reads the written bytes but who sends them.
+    may_share: bool,
 }
+
+/// A piece of replies.
+#[derive(Debug, Clone, Copy)]
+pub enum Piece<'r> {
+    /// Written bytes.
+    Written(&'r [u8]),
+    /// A string that others have, too.
+    Shared(&'r Arc<Vec<u8>>),
+}
+
+/// A part of the replies: written bytes, and shared strings between them.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyBytes<'r> {
+    written: &'r [u8],
+    /// Written bytes before these.
+    start: usize,
+    shared: &'r [SharedBytes],
+}
+
+impl<'r> ReplyBytes<'r> {
+    /// Returns these bytes, none of which are shared.
+    #[inline]
+    pub fn of(written: &'r [u8]) -> ReplyBytes<'r> {
+        ReplyBytes { written, start: 0, shared: &[] }
+    }
+
+    /// Returns the bytes, if none of them are shared.
+    #[inline]
+    pub fn as_written(&self) -> Option<&'r [u8]> {
+        self.shared.is_empty().then_some(self.written)
+    }
+
+    /// Returns the length in bytes.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.written.len() + self.shared.iter().map(|shared| shared.bytes.len()).sum::<usize>()
+    }
+
+    /// Returns whether there are no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// Returns the pieces in order.
+    pub fn pieces(self) -> impl Iterator<Item = Piece<'r>> {
+        let mut from = 0;
+        let ends = self.shared.iter().map(move |shared| (shared.at - self.start, Some(&shared.bytes)));
+        ends.chain([(self.written.len(), None)]).flat_map(move |(end, shared)| {
+            let written = Piece::Written(&self.written[std::mem::replace(&mut from, end)..end]);
+            [Some(written), shared.map(Piece::Shared)].into_iter().flatten()
+        })
+    }
+
+    /// Appends a copy of all bytes.
+    pub fn copy_to(self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.len());
+        self.pieces().for_each(|piece| match piece {
+            Piece::Written(written) => bytes.extend_from_slice(written),
+            Piece::Shared(shared) => bytes.extend_from_slice(shared),
+        });
+    }
+}
+
+/// Length from which on a string is shared rather than copied.
+const SHARED_MIN: usize = 16 << 10;
 
 impl Reply {
     /// Returns a sink that appends to `buf`.
     pub fn new(buf: Vec<u8>, protocol: Protocol) -> Reply {
-        Reply { buf, protocol }
+        Reply { buf, protocol, ..Reply::default() }
+    }
+
+    /// Allows that long strings are shared from here on, or forbids it. The sink is read by its
+    /// [parts](Self::part) then.
+    #[inline]
+    pub fn set_may_share(&mut self, may: bool) {
+        self.may_share = may;
+    }
+
+    /// Returns whether a string of this length is to be [shared](Self::shared_bulk).
+    #[inline]
+    pub fn shares(&self, len: usize) -> bool {
+        len >= SHARED_MIN && self.may_share
+    }
+
+    /// Writes a string that stays where it is.
+    pub fn shared_bulk(&mut self, bytes: Arc<Vec<u8>>) {
+        self.header(b'$', bytes.len() as u64);
+        self.shared_len += bytes.len();
+        self.shared.push(SharedBytes { at: self.buf.len(), bytes });
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// Returns the part with these written bytes. Shared strings belong to the bytes behind them.
+    #[inline]
+    pub fn part(&self, written: Range<usize>) -> ReplyBytes<'_> {
+        let shared = if self.shared.is_empty() { &[][..] } else { self.shared_in(&written) };
+        ReplyBytes { written: &self.buf[written.clone()], start: written.start, shared }
+    }
+
+    #[cold]
+    fn shared_in(&self, written: &Range<usize>) -> &[SharedBytes] {
+        let from = self.shared.partition_point(|shared| shared.at < written.start);
+        let to = self.shared.partition_point(|shared| shared.at < written.end);
+        &self.shared[from..to.max(from)]
+    }
+
+    /// Returns the length of all replies, shared strings included.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.buf.len() + self.shared_len
     }
 
     /// Returns the protocol in force.
@@ -75,12 +197,12 @@ impl Reply {
         self.protocol = protocol;
     }
 
-    /// Returns everything written.
+    /// Returns everything written, without shared strings.
     pub fn as_slice(&self) -> &[u8] {
         &self.buf
     }
 
-    /// Returns the bytes written.
+    /// Returns the number of written bytes.
     pub fn len(&self) -> usize {
         self.buf.len()
     }
@@ -93,10 +215,19 @@ impl Reply {
     /// Takes back everything after the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.buf.truncate(len);
+        while let Some(last) = self.shared.pop_if(|last| last.at >= len) {
+            self.shared_len -= last.bytes.len();
+        }
     }
 
-    /// Takes the written bytes and leaves an empty vector.
+    /// Takes all bytes and leaves an empty vector.
     pub fn take(&mut self) -> Vec<u8> {
+        if !self.shared.is_empty() {
+            let mut bytes = Vec::new();
+            self.part(0..self.buf.len()).copy_to(&mut bytes);
+            self.truncate(0);
+            return bytes;
+        }
         std::mem::take(&mut self.buf)
     }
 

@@ -20,6 +20,7 @@ pub mod listpack;
 pub mod log_block;
 pub mod log_end;
 pub mod log_memory;
+pub mod long_string;
 pub mod lzf;
 pub mod member;
 mod member_hash;

@@ -13,7 +13,7 @@
 use crate::batch::item::{BatchItem, ItemKind};
 use crate::batch::prefetch::Prefetcher;
 use crate::core::args::{Args, RetainedArgs};
-use crate::core::command::{Command, CommandEntry};
+use crate::core::command::{Command, CommandEntry, READONLY};
 use crate::core::context::{Blocking, Context, Flow, Now, Work};
 use crate::core::dispatch::{self, run_held};
 use crate::core::instrument;
@@ -136,7 +136,7 @@ impl BatchRun<'_> {
             return Some(BatchEnd::Next);
         }
         let is_late = done > 0 && engine.metrics()[self.session.worker].clock() > self.until;
-        if self.reply.len() > self.reply_max || is_late {
+        if self.reply.wire_len() > self.reply_max || is_late {
             return Some(BatchEnd::Full);
         }
         let must_not_push = engine.persistence_status().deny_reasons().is_congested() && item.may_push(engine);
@@ -159,6 +159,7 @@ impl BatchRun<'_> {
     fn run_one(&mut self, item: &mut BatchItem<'_>, spans: &[Span]) -> BatchEnd {
         let (engine, session, now) = (self.engine, &mut *self.session, self.now);
         let reply = &mut *self.reply;
+        let is_read = item.entry().is_some_and(|entry| entry.command.flags.has(READONLY)) && !item.runs_scripts();
         let flow = match &mut item.kind {
             ItemKind::Violation(error) => {
                 engine.metrics()[session.worker].count_error(b"ERR Protocol error");
@@ -170,9 +171,13 @@ impl BatchRun<'_> {
                 if let Some(entry) = item.entry() {
                     session.info.last_command.store(entry.id + 1, Relaxed);
                 }
+                // A read's reply goes to the client as it is; those of transactions and scripts are read first.
+                reply.set_may_share(is_read);
                 let run =
                     |prepared: &_, args: &mut Args<'_>| dispatch::run(engine, session, prepared, args, now, reply);
-                item.call(spans, run).unwrap_or_default()
+                let flow = item.call(spans, run).unwrap_or_default();
+                reply.set_may_share(false);
+                flow
             }
         };
         if !matches!(flow, Flow::RetryLater | Flow::Postponed) {
@@ -208,8 +213,9 @@ impl BatchRun<'_> {
         worker.running.begin_requests(first);
         let mut cx = Context::new(engine, keys, session, last.command, now, &mut *self.reply);
         cx.blocking = Blocking::Allowed;
+        cx.reply.set_may_share(true);
         let mut ran = 0;
-        while cx.reply.len() <= reply_max && (ran == 0 || worker.clock() <= until) {
+        while cx.reply.wire_len() <= reply_max && (ran == 0 || worker.clock() <= until) {
             prefetcher.at(engine, items.as_slice(), spans);
             let next = items.next().filter(|item| item.token == token && gate.is_open(item));
             let Some(plain) = next.and_then(|item| item.plain(spans)) else { break };
@@ -242,6 +248,7 @@ impl BatchRun<'_> {
                 break;
             }
         }
+        cx.reply.set_may_share(false);
         let flow = std::mem::take(&mut cx.flow);
         // The context's values have all been taken out.
         debug_assert!(cx.applying.is_none());

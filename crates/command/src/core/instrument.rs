@@ -62,7 +62,7 @@ pub fn begin_counted<'e>(
     args: &Args<'_>,
     reply: &Reply,
 ) -> Start<'e> {
-    Start { worker, stats, clock: worker.clock(), reply: reply.len(), request: args.wire_len(), is_within: false }
+    Start { worker, stats, clock: worker.clock(), reply: reply.wire_len(), request: args.wire_len(), is_within: false }
 }
 
 impl Start<'_> {
@@ -121,7 +121,7 @@ pub fn end(
     if end == End::Now {
         count(engine, session, start.worker, start.stats, nanos);
     }
-    let answer = reply.len().saturating_sub(start.reply);
+    let answer = reply.wire_len().saturating_sub(start.reply);
     if (session.kept.is_some() || end != End::Now || engine.wants_to_know(nanos, start.request.max(answer) as u64))
         && (end != End::Now || !is_passed_over(engine, session, entry, nanos, start.request, answer))
     {
@@ -171,7 +171,7 @@ fn tell(
     end: End,
 ) {
     let nanos = start.worker.clock().since(start.clock);
-    let took = Took { nanos, request: start.request, answer: reply.len().saturating_sub(start.reply) };
+    let took = Took { nanos, request: start.request, answer: reply.wire_len().saturating_sub(start.reply) };
     let mut kept = session.kept.take();
     let mut line = None;
     if engine.pubsub().is_monitored() && !entry.command.flags.has(SKIP_MONITOR.and(ADMIN)) {

@@ -326,7 +326,7 @@ fn bitop(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         if !operation.is_known() {
             edit.log_as(|| vec![record(&[b"SET", &args[2], &result])]);
         }
-        edit.set_object(Object::String(result), Ttl::Clear);
+        edit.set_object(Object::String(result.into()), Ttl::Clear);
         edit.commit(EventClass::STRING, "set");
     } else if edit.remove() {
         if !operation.is_known() {

@@ -5,9 +5,9 @@ use crate::core::cluster_proxy::routing_policy::{Merge, Routing};
 use crate::core::command::{Command, DENY_OOM, FAST, Group, READONLY, WRITE, key};
 use crate::core::context::Context;
 use crate::keys::expire_option::{Lifetime, pxat};
-use crate::strings::string::reply_string;
+use crate::strings::string::reply_key;
 use engine::data::event_class::EventClass;
-use engine::data::value::{NewString, ValueExt};
+use engine::data::value::NewString;
 use engine::keyspace::edit::Ttl;
 use engine::keyspace::keys::Key;
 use engine::propagation::effects::{Logged, Record};
@@ -88,8 +88,9 @@ fn mget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     for index in 1..args.len() {
         let key = nth_key(cx, args, index - 1, index);
         // Other types are nil here, not an error.
-        let value = cx.keys.value(key).and_then(|value| value.as_string().ok());
-        reply_string(cx.reply, value);
+        if reply_key(cx, key).is_err() {
+            cx.reply.null();
+        }
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use engine::Error;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
 use engine::keyspace::edit::{Edit, Ttl};
+use engine::keyspace::keys::Key;
 use engine::propagation::effects::Record;
 use resp::Reply;
 
@@ -159,7 +160,26 @@ pub(crate) fn reply_string(reply: &mut Reply, value: Option<Str<'_>>) {
 }
 
 fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    reply_string(cx.reply, cx.keys.string(cx.key(args, 1))?);
+    reply_key(cx, cx.key(args, 1))
+}
+
+/// Replies the key's string, or nil. A long one is not copied where the reply goes out as it is.
+///
+/// # Errors
+/// [`Error::WrongType`]; nothing was replied.
+#[inline]
+pub(super) fn reply_key(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
+    match cx.keys.string(key)? {
+        Some(Str::Bytes(bytes)) if cx.reply.shares(bytes.len()) => {}
+        value => {
+            reply_string(cx.reply, value);
+            return Ok(());
+        }
+    }
+    match cx.keys.shared_string(key) {
+        Some(shared) => cx.reply.shared_bulk(shared),
+        None => reply_string(cx.reply, cx.keys.string(key)?),
+    }
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use crate::data::value_type::{self, ExpiryEvents, ValueType};
 use structures::entry::{Entry, MAX_INLINE, NewValue, ValueRef};
 use structures::hash::{Hash, View};
 use structures::list::List;
+use structures::long_string::LongString;
 use structures::set::Set;
 use structures::sorted_set::SortedSet;
 use structures::stream::Stream;
@@ -24,7 +25,7 @@ pub type Value<'a> = ValueRef<'a, Object>;
 #[derive(Debug, Clone)]
 pub enum Object {
     /// Strings that are long, or that were edited in place (APPEND, SETRANGE, SETBIT) and may be again.
-    String(Vec<u8>),
+    String(LongString),
     /// A set.
     Set(Set),
     /// A list.
@@ -480,8 +481,8 @@ impl<'a> NewString<'a> {
         match self {
             NewString::Int(n) => NewValue::Int(n),
             NewString::Bytes(bytes) if bytes.len() <= structures::entry::MAX_INLINE => NewValue::Inline(bytes),
-            NewString::Bytes(bytes) => NewValue::Payload(Object::String(bytes.to_vec())),
-            NewString::Owned(bytes) => NewValue::Payload(Object::String(bytes)),
+            NewString::Bytes(bytes) => NewValue::Payload(Object::String(bytes.to_vec().into())),
+            NewString::Owned(bytes) => NewValue::Payload(Object::String(bytes.into())),
         }
     }
 }

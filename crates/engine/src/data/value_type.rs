@@ -216,7 +216,9 @@ mod samples {
     }
 
     pub fn string() -> Vec<Object> {
-        [&b""[..], b"text", b"12345", &[b'x'; 100], &[b'y'; 100_000]].map(|text| Object::String(text.to_vec())).into()
+        [&b""[..], b"text", b"12345", &[b'x'; 100], &[b'y'; 100_000]]
+            .map(|text| Object::String(text.to_vec().into()))
+            .into()
     }
 
     pub fn list() -> Vec<Object> {

@@ -174,15 +174,16 @@ impl<'k> Edit<'k> {
         }
         self.changed = true;
         if !self.exists() {
-            self.set_object(Object::String(Vec::new()), Ttl::Clear);
+            self.set_object(Object::String(Vec::new().into()), Ttl::Clear);
         }
         let result = self.with_entry_at(Some(&changed), |entry| {
             if !matches!(entry.value(), Value::Payload(_)) {
                 let bytes = entry.value().as_string().map(Str::to_vec).unwrap_or_default();
-                entry.set_value(NewValue::Payload(Object::String(bytes)));
+                entry.set_value(NewValue::Payload(Object::String(bytes.into())));
             }
             match entry.payload_mut() {
-                Some(Object::String(bytes)) => {
+                Some(Object::String(string)) => {
+                    let bytes = string.bytes_mut();
                     if bytes.len() < min_len {
                         bytes.resize(min_len, 0);
                     }

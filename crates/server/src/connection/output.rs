@@ -12,6 +12,7 @@ use crate::connection::slow_reader_timeout::{OUTPUT_FULL, SlowReaderTimeout};
 use crate::connection::socket::Socket;
 use engine::status::acknowledgement::AckNeed;
 use engine::time::UnixMs;
+use resp::{Piece, ReplyBytes};
 use std::io;
 
 /// Bytes of a reply that are withheld until it is known whether the reply exceeds its limit.
@@ -92,6 +93,31 @@ impl Output {
         }
         if self.unsent.send(socket.stream(), bytes, most)? {
             socket.set_takes_more(true);
+        }
+        Ok(())
+    }
+
+    /// Sends bytes after the unsent ones as [`send`](Self::send) does. Shared strings are not copied.
+    pub fn send_pieces(
+        &mut self,
+        socket: &mut Socket,
+        bytes: ReplyBytes<'_>,
+        most: usize,
+        now: UnixMs,
+    ) -> io::Result<()> {
+        let is_first = self.unsent.is_empty();
+        if is_first {
+            self.progress_at = now;
+            self.acknowledges_by = None;
+        }
+        let was_withheld = std::mem::take(&mut self.withheld);
+        bytes.pieces().for_each(|piece| match piece {
+            Piece::Written(written) => self.unsent.append(written),
+            Piece::Shared(shared) => self.unsent.append_shared(shared),
+        });
+        if is_first || was_withheld {
+            let more = self.unsent.flush(socket.stream(), most)?.more;
+            socket.set_takes_more(more);
         }
         Ok(())
     }

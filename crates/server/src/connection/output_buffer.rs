@@ -14,11 +14,13 @@ use crate::connection::socket::SocketStream;
 use engine::time::UnixMs;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// Unsent bytes, and how large the first buffer for them should be.
 #[derive(Debug)]
 pub struct OutputBuffer {
-    buffers: VecDeque<Vec<u8>>,
+    buffers: VecDeque<Buffer>,
     /// Whether the front one is the first buffer.
     has_first: bool,
     /// Bytes of the front buffer that were sent.
@@ -33,11 +35,43 @@ pub struct OutputBuffer {
     measured_at: UnixMs,
 }
 
+/// Unsent bytes that lie together.
+#[derive(Debug)]
+enum Buffer {
+    Own(Vec<u8>),
+    /// A string that others have, too.
+    Shared(Arc<Vec<u8>>),
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Buffer::Own(bytes) => bytes,
+            Buffer::Shared(bytes) => bytes,
+        }
+    }
+}
+
+impl Buffer {
+    /// Returns the bytes of memory that it counts for: a shared string counts like a copy of it.
+    fn room(&self) -> usize {
+        match self {
+            Buffer::Own(bytes) => bytes.capacity(),
+            Buffer::Shared(bytes) => bytes.len(),
+        }
+    }
+}
+
 /// Bytes of a buffer behind the first, at least: the size of Valkey's, so that limits end the same replies.
 pub const CHUNK: usize = 20 << 10;
 /// Bytes of the first buffer.
 const FIRST_MIN: u32 = 1 << 10;
 const FIRST_MAX: u32 = 16 << 10;
+/// Bytes of a buffer behind a shared string, at least: little comes between two of them.
+const BETWEEN: usize = 1 << 10;
 /// Buffers that are sent together.
 const SLICES: usize = 16;
 /// Bytes that are sent at a time when everything is to go.
@@ -106,8 +140,8 @@ impl OutputBuffer {
 
     /// Returns the bytes of memory of the buffers.
     pub fn memory(&self) -> usize {
-        let first = if self.has_first { self.buffers.front().map_or(0, Vec::capacity) } else { 0 };
-        self.list_bytes + first + self.buffers.capacity() * size_of::<Vec<u8>>()
+        let first = if self.has_first { self.buffers.front().map_or(0, Buffer::room) } else { 0 };
+        self.list_bytes + first + self.buffers.capacity() * size_of::<Buffer>()
     }
 
     /// Sends `bytes` after the unsent ones: at most `most` of them at once and as far as the socket takes them, the
@@ -132,22 +166,32 @@ impl OutputBuffer {
             return;
         }
         if self.buffers.is_empty() {
-            self.buffers.push_back(Vec::with_capacity(self.room as usize));
+            self.buffers.push_back(Buffer::Own(Vec::with_capacity(self.room as usize)));
             self.has_first = true;
         }
         self.len += bytes.len();
-        let mut rest = bytes;
-        if let Some(last) = self.buffers.back_mut() {
+        let (mut rest, mut least) = (bytes, BETWEEN);
+        if let Some(Buffer::Own(last)) = self.buffers.back_mut() {
+            least = CHUNK;
             let (now, later) = bytes.split_at(bytes.len().min(last.capacity() - last.len()));
             last.extend_from_slice(now);
             rest = later;
         }
         if !rest.is_empty() {
-            let mut chunk = Vec::with_capacity(rest.len().max(CHUNK));
+            let mut chunk = Vec::with_capacity(rest.len().max(least));
             chunk.extend_from_slice(rest);
             self.list_bytes += chunk.capacity();
-            self.buffers.push_back(chunk);
+            self.buffers.push_back(Buffer::Own(chunk));
         }
+    }
+
+    /// Adds a string that goes with the next [`flush`](Self::flush), and is not copied.
+    pub fn append_shared(&mut self, bytes: &Arc<Vec<u8>>) {
+        // The sent bytes of the first buffer are counted there.
+        debug_assert!(!self.buffers.is_empty(), "a header is before it");
+        self.len += bytes.len();
+        self.list_bytes += bytes.len();
+        self.buffers.push_back(Buffer::Shared(Arc::clone(bytes)));
     }
 
     /// Sends unsent bytes, as far as the socket takes them and up to `most` or a few more: the kernel takes long to
@@ -186,7 +230,7 @@ impl OutputBuffer {
         {
             self.sent -= front.len();
             if !std::mem::take(&mut self.has_first) {
-                self.list_bytes -= front.capacity();
+                self.list_bytes -= front.room();
             }
             self.buffers.pop_front();
         }
@@ -228,8 +272,13 @@ mod tests {
         let mut stream = SocketStream::Unix(ours);
         let mut output = OutputBuffer::default();
         let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
-        for part in sent.chunks(70_001) {
-            output.send(&mut stream, part, usize::MAX).unwrap();
+        for (number, part) in sent.chunks(70_001).enumerate() {
+            if number % 3 == 1 {
+                output.append(&part[..11]);
+                output.append_shared(&Arc::new(part[11..].to_vec()));
+            } else {
+                output.send(&mut stream, part, usize::MAX).unwrap();
+            }
         }
         let (count, bytes) = output.list();
         assert!(count > 1 && output.first_len() > 0 && output.len() <= output.first_len() + bytes);

@@ -13,6 +13,7 @@ use commands::Session;
 use engine::stats::metrics::WorkerMetrics;
 use engine::time::{Nanos, UnixMs};
 use resp::Protocol;
+use resp::ReplyBytes;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -168,6 +169,12 @@ impl Connection {
     pub fn send(&mut self, bytes: &[u8], most: usize, now: UnixMs) -> io::Result<()> {
         self.note_active(now);
         self.output.send(&mut self.socket, bytes, most, now)
+    }
+
+    /// Sends as much of a reply with shared strings as the socket takes now, about `most` bytes.
+    pub fn send_pieces(&mut self, bytes: ReplyBytes<'_>, most: usize, now: UnixMs) -> io::Result<()> {
+        self.note_active(now);
+        self.output.send_pieces(&mut self.socket, bytes, most, now)
     }
 
     /// Sends a part of the unsent bytes, about `most` of them.

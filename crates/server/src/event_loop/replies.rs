@@ -8,6 +8,7 @@ use commands::{Now, Session};
 use engine::Engine;
 use engine::keyspace::record::LogUser;
 use engine::stats::metrics::WorkerMetrics;
+use resp::ReplyBytes;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Worker {
@@ -90,7 +91,7 @@ impl Worker {
             return self.close(token);
         }
         let metrics = &self.shared.engine.metrics()[self.index];
-        let sent = send(connection, &self.settings, metrics, bytes, usize::MAX, false, now);
+        let sent = send(connection, &self.settings, metrics, ReplyBytes::of(bytes), usize::MAX, false, now);
         if let Some(lapses) = lapses.filter(|_| self.shared.engine.is_clustered()) {
             connection.output.note_acknowledged(lapses);
         }
@@ -164,17 +165,21 @@ fn send(
     connection: &mut Connection,
     settings: &Settings,
     metrics: &WorkerMetrics,
-    bytes: &[u8],
+    bytes: ReplyBytes<'_>,
     most: usize,
     skip_first: bool,
     now: Now,
 ) -> Result<(), Unsent> {
-    if settings.clients.is_over(connection, bytes.len(), skip_first, now.unix_ms()) {
-        return Err(Unsent::TooMuch(bytes.len()));
+    let len = bytes.len();
+    if settings.clients.is_over(connection, len, skip_first, now.unix_ms()) {
+        return Err(Unsent::TooMuch(len));
     }
     metrics.writes.add(1);
-    metrics.output_bytes.add(bytes.len() as u64);
-    connection.session.info.count_output(bytes.len());
+    metrics.output_bytes.add(len as u64);
+    connection.session.info.count_output(len);
+    let Some(bytes) = bytes.as_written() else {
+        return connection.send_pieces(bytes, most, now.unix_ms()).map_err(|_| Unsent::Gone);
+    };
     let may_withhold = connection.chunked.is_running() && settings.clients.is_hard(connection);
     if may_withhold && connection.output.withhold(bytes) {
         return Ok(());

@@ -5,7 +5,7 @@
 //!   parts  (7, 0..40) (3, 40..52) (7, 52..60)
 //! ```
 
-use resp::{Protocol, Reply};
+use resp::{Protocol, Reply, ReplyBytes};
 use std::ops::Range;
 
 /// Replies are written before the end of a tick when they are this many bytes.
@@ -39,16 +39,22 @@ impl ReplyBuffer {
         &mut self.bytes
     }
 
-    /// Returns the bytes of all replies.
+    /// Returns the written bytes of all replies.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
+    /// Returns the bytes of all replies, shared strings included.
+    #[inline]
+    pub fn wire_len(&self) -> usize {
+        self.bytes.wire_len()
+    }
+
     /// Returns whether the replies are so many bytes that they are sent before the tick ends. `is_limited`: memory has
     /// a limit.
     pub fn is_high(&self, is_limited: bool) -> bool {
-        self.len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH }
+        self.wire_len() >= if is_limited { REPLY_LOW } else { REPLY_HIGH }
     }
 
     /// Assigns the bytes from `start` on to this connection. True if they begin a part.
@@ -85,18 +91,19 @@ impl ReplyBuffer {
     /// Takes the parts out and passes over each, with its bytes, which may be none; to be [cleared](Self::clear) after
     /// that.
     #[inline]
-    pub fn drain(&mut self) -> impl Iterator<Item = (usize, &[u8])> {
-        let bytes = self.bytes.as_slice();
-        self.parts.drain(..).map(|(token, range)| (token, &bytes[range]))
+    pub fn drain(&mut self) -> impl Iterator<Item = (usize, ReplyBytes<'_>)> {
+        let bytes = &self.bytes;
+        self.parts.drain(..).map(|(token, range)| (token, bytes.part(range)))
     }
 
     /// Drops the bytes. Their room stays for the next tick, unless it was much.
     #[inline]
     pub fn clear(&mut self) {
-        if self.bytes.len() > ROOM_KEPT {
+        let is_large = self.bytes.len() > ROOM_KEPT;
+        self.bytes.truncate(0);
+        if is_large {
             drop(self.bytes.take());
         }
-        self.bytes.truncate(0);
     }
 
     /// Frees memory when nothing is to be sent: one large reply makes the buffer large.
@@ -113,6 +120,11 @@ impl ReplyBuffer {
 
     /// Takes all replies.
     pub fn take(&mut self) -> (Vec<u8>, Vec<ReplyPart>) {
+        if self.wire_len() > self.len() {
+            let all = self.extract(|_| true);
+            self.bytes.truncate(0);
+            return all;
+        }
         (self.bytes.take(), std::mem::take(&mut self.parts))
     }
 
@@ -124,7 +136,7 @@ impl ReplyBuffer {
                 return true;
             }
             let start = bytes.len();
-            bytes.extend_from_slice(&self.bytes.as_slice()[range.clone()]);
+            self.bytes.part(range.clone()).copy_to(&mut bytes);
             parts.push((*token, start..bytes.len()));
             false
         });
@@ -135,6 +147,7 @@ impl ReplyBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     /// Writes a reply, as a command of the connection does.
     fn reply(replies: &mut ReplyBuffer, token: usize, text: &str) -> bool {
@@ -144,8 +157,13 @@ mod tests {
     }
 
     fn sent(replies: &mut ReplyBuffer) -> Vec<(usize, String)> {
-        let sent = replies.drain().map(|(token, bytes)| (token, String::from_utf8_lossy(bytes).into_owned()));
-        let sent = sent.collect();
+        let text = |part: ReplyBytes<'_>| {
+            let mut bytes = Vec::new();
+            part.copy_to(&mut bytes);
+            assert_eq!(bytes.len(), part.len());
+            String::from_utf8(bytes).unwrap()
+        };
+        let sent = replies.drain().map(|(token, part)| (token, text(part))).collect();
         replies.clear();
         sent
     }
@@ -184,6 +202,35 @@ mod tests {
         reply(&mut replies, 1, "+D");
         assert_eq!(replies.take(), (b"+D".to_vec(), vec![(1, 0..2)]));
         assert_eq!(sent(&mut replies), texts(&[]));
+    }
+
+    #[test]
+    fn shared_strings_lie_between_the_written_bytes_of_their_connections() {
+        let shared = |replies: &mut ReplyBuffer, token, text: &str| {
+            let start = replies.len();
+            replies.sink().shared_bulk(Arc::new(text.as_bytes().to_vec()));
+            replies.note(token, start);
+        };
+        let filled = || {
+            let mut replies = ReplyBuffer::default();
+            reply(&mut replies, 7, "+A");
+            shared(&mut replies, 7, "one");
+            shared(&mut replies, 3, "other");
+            reply(&mut replies, 7, "+B");
+            replies
+        };
+        let (first, second) = ("+A$3\r\none\r\n", "$5\r\nother\r\n");
+        let mut replies = filled();
+        assert_eq!(replies.wire_len(), replies.len() + 8);
+        assert_eq!(sent(&mut replies), texts(&[(7, first), (3, second), (7, "+B")]));
+        assert_eq!((replies.wire_len(), sent(&mut filled())), (0, texts(&[(7, first), (3, second), (7, "+B")])));
+        let (bytes, parts) = filled().take();
+        assert_eq!(bytes, [first, second, "+B"].concat().into_bytes());
+        assert_eq!(parts, [(7, 0..11), (3, 11..22), (7, 22..24)]);
+        let mut replies = filled();
+        assert_eq!(replies.extract(|token| token == 3), (second.as_bytes().to_vec(), vec![(3, 0..11)]));
+        replies.sink().truncate(2);
+        assert_eq!(replies.wire_len(), 2, "shared strings go with the bytes behind them");
     }
 
     #[test]

@@ -216,7 +216,7 @@ impl Worker {
         let connection = &self.connections[token];
         let visit = self.metrics().clock().since(since);
         let is_hard = || self.settings.clients.is_hard(connection);
-        connection.visits.quantum_used() || self.fairness.is_over_budget(visit, self.replies.len(), is_hard)
+        connection.visits.quantum_used() || self.fairness.is_over_budget(visit, self.replies.wire_len(), is_hard)
     }
 
     /// Returns whether a connection's requests may go into the batch now.
@@ -333,7 +333,7 @@ impl Worker {
 
     /// Runs requests of the first one's connection for as long as it may keep others waiting.
     fn run_visit(&mut self, items: &mut [BatchItem<'_>], spans: &[Span], now: Now) -> (usize, BatchEnd) {
-        let (token, start) = (items[0].token, self.replies.len());
+        let (token, start) = (items[0].token, self.replies.wire_len());
         let visit = (start + VISIT_REPLY_MAX, self.fairness.visit_nanos());
         let (done, end) = self.run_requests(items, spans, visit, now);
         if matches!(end, BatchEnd::Full) && self.settings.clients.is_hard(&self.connections[token]) {
