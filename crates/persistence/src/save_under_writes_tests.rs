@@ -67,7 +67,7 @@ pub(crate) fn change(engine: &Engine, name: &str, how: u8, n: u64) {
             1 => edit.put(KeyEntry::new(names[0], NewValue::Int(5), None, 0)),
             2 => edit.set_expiry(Some(UnixMs(n as i64 + 10))),
             4 => edit.set_string(NewString::encode(Cow::Borrowed(word)), edit::Ttl::Keep),
-            5 => edit.set_object(Object::String(word.repeat(3000)), edit::Ttl::At(UnixMs(n as i64 + 10))),
+            5 => edit.set_object(Object::String(word.repeat(3000).into()), edit::Ttl::At(UnixMs(n as i64 + 10))),
             3 => {
                 if let Some((entry, readers)) = edit.take() {
                     edit.commit_silently(1);
@@ -299,7 +299,9 @@ fn expiries_are_changed_and_values_replaced_without_a_copy_of_a_large_one() {
     }
     let names: [&[u8]; 2] = [b"stream", b"text"];
     let mut expected = Vec::new();
-    for (name, object) in names.into_iter().zip([Object::Stream(Box::new(stream)), Object::String(vec![7; TEXT])]) {
+    for (name, object) in
+        names.into_iter().zip([Object::Stream(Box::new(stream)), Object::String(vec![7; TEXT].into())])
+    {
         let entry = Decoded::Object(object).into_entry(name, Some(1 << 40), 0);
         assert!(crate::chunked_values::is_large(&entry.value()));
         expected.push((0, name.to_vec(), told(&entry.value()), Some(1 << 40)));

@@ -304,7 +304,7 @@ mod tests {
         let old: Vec<u8> = (0..6 << 20).map(|at: usize| (at % 251) as u8).collect();
         for expiry in [None, Some(1_700_000_000_123)] {
             for grows in [false, true] {
-                let mut object = Object::String(old.clone());
+                let mut object = Object::String(old.clone().into());
                 let entry = KeyEntry::new(b"k", NewValue::Payload(object.clone()), expiry, 0);
                 let commands_of = Commands { style };
                 assert!(commands_of.is_large(&entry));
@@ -313,13 +313,13 @@ mod tests {
                 assert!(!cursor.put(&mut out, &object, 1 << 20) && out.len() < (1 << 20) + 100, "sent as it goes");
                 for at in [10, 2 << 20, (6 << 20) - 5] {
                     assert!(cursor.keep_bytes(&object, &(at..at + 5)));
-                    let Object::String(bytes) = &mut object else { unreachable!() };
-                    bytes[at..at + 5].fill(0xff);
+                    let Object::String(string) = &mut object else { unreachable!() };
+                    string.bytes_mut()[at..at + 5].fill(0xff);
                 }
                 if grows {
-                    let Object::String(bytes) = &mut object else { unreachable!() };
-                    assert!(cursor.keep_bytes(&Object::String(bytes.clone()), &(6 << 20..7 << 20)));
-                    bytes.resize(7 << 20, 0xff);
+                    let Object::String(string) = &mut object else { unreachable!() };
+                    assert!(cursor.keep_bytes(&Object::String(string.clone()), &(6 << 20..7 << 20)));
+                    string.bytes_mut().resize(7 << 20, 0xff);
                 }
                 while !cursor.put(&mut out, &object, 1 << 20) {}
                 cursor.finish(&mut out);
