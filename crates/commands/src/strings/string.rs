@@ -176,7 +176,7 @@ pub(super) fn reply_key(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error>
             return Ok(());
         }
     }
-    match cx.keys.shared_string(key) {
+    match cx.keys.edit_stale(key).shared_string() {
         Some(shared) => cx.reply.shared_bulk(shared),
         None => reply_string(cx.reply, cx.keys.string(key)?),
     }

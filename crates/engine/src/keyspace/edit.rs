@@ -416,6 +416,15 @@ impl<'k> Edit<'k> {
         self.announce(changes, change, SILENT);
     }
 
+    /// Returns the value, if it is a long string, for a reply that is to contain it. The string stays where it is.
+    pub fn shared_string(self) -> Option<Arc<Vec<u8>>> {
+        let slot_ref = self.slot_ref()?;
+        self.db.table.at_mut(slot_ref)?.update(|entry| match entry.payload_mut() {
+            Some(Object::String(string)) => Some(string.share()),
+            _ => None,
+        })
+    }
+
     /// Marks that the key is as it was before: there is nothing to commit.
     pub fn unchanged(mut self) {
         self.changed = false;

@@ -9,7 +9,7 @@ use crate::clients::key_clients::KeyClients;
 use crate::clients::waiters::Ticket;
 use crate::data::event_class::EventClass;
 use crate::data::key_hash::KeyHash;
-use crate::data::value::{Collection, KeyEntry, Object, Str, Value, ValueExt};
+use crate::data::value::{Collection, KeyEntry, Str, Value, ValueExt};
 use crate::keyspace::Keyspace;
 use crate::keyspace::caller::{Caller, ExecContext, is_due};
 use crate::keyspace::edit::Edit;
@@ -288,18 +288,6 @@ impl<'e> Keys<'e> {
     #[inline(always)]
     pub fn string(&mut self, key: Key<'_>) -> Result<Option<Str<'_>>, Error> {
         self.value(key).map(|value| value.as_string()).transpose()
-    }
-
-    /// Returns a long string, which stays where it is, for a reply that is to contain it: one that
-    /// [`string`](Self::string) has found.
-    pub fn shared_string(&mut self, key: Key<'_>) -> Option<Arc<Vec<u8>>> {
-        let (index, local) = place(key);
-        let table = &mut self.held.get(index).dbs[self.db].table;
-        let slot_ref = table.slot_ref(local, |entry| entry.has_key(key.name))?;
-        table.at_mut(slot_ref)?.update(|entry| match entry.payload_mut() {
-            Some(Object::String(string)) => Some(string.share()),
-            _ => None,
-        })
     }
 
     /// Returns the key's collection, or None.
