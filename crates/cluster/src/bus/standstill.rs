@@ -131,6 +131,15 @@ impl Bus {
         let withheld = self.withheld().filter(|unsaid| owner.is_myself() && !unsaid.slots.contains(slot));
         Some(withheld.map_or(owner.config_epoch, |unsaid| unsaid.epoch))
     }
+
+    /// Returns the epoch that a node of this node's shard must exceed to own a slot. A takeover that nobody may know of
+    /// does not protect the other slots from a successor that got them by votes meanwhile: votes and packets were on
+    /// their way while this node waited for its disk.
+    pub(super) fn epoch_for_successor(&self, slot: u16) -> Option<u64> {
+        let is_mine = self.nodes.owner(slot) == Some(self.nodes.my_id());
+        let unsaid = self.unsaid.as_ref().filter(|unsaid| is_mine && !unsaid.slots.contains(slot));
+        unsaid.map_or_else(|| self.epoch_of_slot(slot), |unsaid| Some(unsaid.epoch))
+    }
 }
 
 #[cfg(test)]

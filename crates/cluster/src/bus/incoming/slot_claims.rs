@@ -79,7 +79,8 @@ impl Bus {
             return;
         }
         let is_unclaimed = self.nodes.is_unclaimed(slot);
-        let is_older = self.epoch_of_slot(slot).is_some_and(|known| known < epoch);
+        let known = if is_in_my_shard { self.epoch_for_successor(slot) } else { self.epoch_of_slot(slot) };
+        let is_older = known.is_some_and(|known| known < epoch);
         let is_granted = self.granted.contains(slot) && self.is_granted_to(slot, claimant, epoch);
         if !is_unclaimed && !is_older && !is_granted {
             return;
@@ -324,5 +325,24 @@ mod tests {
             _ => None,
         });
         assert_eq!(follows.collect::<Vec<_>>(), [true]);
+    }
+
+    /// The replica was elected while this node waited for its disk, and the node took a slot before it heard of that.
+    #[test]
+    fn a_takeover_that_nobody_knows_of_does_not_win_back_slots_from_an_elected_successor() {
+        for (ticks, keeps) in [(0, SlotSet::of([7..=7])), (3, SlotSet::of([0..=7]))] {
+            let mut bus = bus();
+            bus.add_slots(&[(0, 6)], 1).expect("free");
+            let replica = add_primary(&mut bus);
+            bus.nodes.get_mut(&replica).expect("known").shard_id = bus.nodes.myself().shard_id;
+            bus.current_epoch = 12;
+            bus.nodes.myself_mut().config_epoch = 11;
+            bus.claim_slots(&SlotSet::of([7..=7]));
+            assert_eq!(bus.nodes.myself().config_epoch, 13);
+            bus.settle();
+            (0..ticks).for_each(|tick| bus.tick(2 + tick));
+            bus.take_claim(replica, 13, &SlotSet::of([0..=6]));
+            assert_eq!(bus.nodes.myself().slots, keeps, "{ticks} ticks");
+        }
     }
 }
