@@ -33,7 +33,8 @@ impl Bus {
             return;
         };
         let collides = other.config_epoch == myself.config_epoch && other.is_primary() && myself.is_primary();
-        if !collides || other.id <= myself.id {
+        // A greater epoch would win back slots that this node has granted. The collision is found again.
+        if !collides || other.id <= myself.id || !self.granted.is_empty() {
             return;
         }
         self.current_epoch = self.current_epoch.saturating_add(1);

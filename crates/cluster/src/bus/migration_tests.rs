@@ -280,6 +280,23 @@ fn a_source_does_not_get_the_slots_back_from_a_target_that_was_started_again() {
     }
 }
 
+/// A greater epoch would win back the slots that the node has granted.
+#[test]
+fn a_node_that_has_granted_slots_takes_no_epoch_before_their_new_owner_is_known() {
+    let (mut target, source) = target();
+    let job = establish(&mut target, source);
+    let words = [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused];
+    words.into_iter().for_each(|word| target.migration_word(&job, Some(word), 2));
+    let epoch = target.nodes().myself().config_epoch;
+    target.granted = SlotSet::of([20..=20]);
+    target.migration_word(&job, Some(SyncWord::FailoverGranted), 2);
+    assert_ne!(target.nodes().owner(3), Some(target.nodes().my_id()));
+    assert_eq!(target.nodes().myself().config_epoch, epoch);
+    assert!(target.granted.is_empty(), "the other migration has ended");
+    target.tick(3);
+    assert_eq!(target.nodes().owner(3), Some(target.nodes().my_id()));
+}
+
 #[test]
 fn a_source_that_knows_of_its_end_may_get_the_slots_anew() {
     for is_heard in [false, true] {

@@ -241,11 +241,15 @@ impl Bus {
         }
     }
 
-    /// Takes slots that their owner gave up for this node, at the end of a migration that both agreed on.
+    /// Takes slots that their owner gave up for this node, at the end of a migration that both agreed on. A node that
+    /// has granted slots itself waits until their new owner is known: a greater epoch would win these back from it.
     pub(in crate::bus) fn take_granted_slots(&mut self) {
         let view = view!(self);
         if self.is_resuming() {
             return self.migrations.grants_lapse(view);
+        }
+        if !self.granted.is_empty() {
+            return;
         }
         for name in self.migrations.takeovers(view) {
             let slots = self.migrations.job(&name).map(|job| job.slots.to_set()).unwrap_or_default();
