@@ -434,6 +434,21 @@ fn a_script_that_the_servers_end_cuts_off_leaves_no_half() {
 }
 
 #[test]
+fn a_last_save_that_waits_for_a_script_is_given_up() {
+    let mut server =
+        Server::start_with_threads(2, &["--busy-reply-threshold", "50", "--appendonly", "yes", "--save", "3600 1"]);
+    let mut client = server.client();
+    assert_eq!(ask(&mut client, "MSET k 100 other 0"), "OK");
+    let mut socket = server.socket();
+    send(&mut socket, &request(HALF, &["k"]));
+    assert!(eventually(|| ask(&mut client, "GET other").contains("BUSY ")));
+    server.signal("TERM");
+    assert!(is_peer() || eventually(|| server.folder.read("stdout").contains("Saving the final RDB")));
+    send(&mut server.socket(), b"SHUTDOWN NOSAVE\r\n");
+    assert_eq!(after_its_end(&mut server), "[\"100\", \"0\"]");
+}
+
+#[test]
 fn a_server_that_ends_before_a_script_keeps_it_busy_ends_the_script_then() {
     if is_peer() {
         return;

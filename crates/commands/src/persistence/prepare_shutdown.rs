@@ -281,7 +281,13 @@ fn save_at_end(engine: &Engine, saves: LastSave, forced: bool) -> bool {
     let now = now(engine);
     engine.begin_pause(Paused::Writes, now.after(ENDING_MAX), now);
     engine.host().pause_changed();
-    while !engine.pass_locks(&mut 0, || false) {}
+    // SHUTDOWN NOSAVE is the only way past a script that has written and does not end.
+    let saves_nothing = || engine.persistence_status().shutdown.saves_nothing();
+    while !engine.pass_locks(&mut 0, saves_nothing) {
+        if saves_nothing() {
+            return true;
+        }
+    }
     let saved = save_last(engine);
     if !saved {
         let then = if forced { ". Exit anyway." } else { ", can't exit." };

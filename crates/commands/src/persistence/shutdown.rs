@@ -65,6 +65,9 @@ fn shutdown(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let caller = described(engine, &cx.session.info, cx.now_ms());
     let end = End::join(engine);
+    if saves == LastSave::Never && matches!(end, End::Awaited(_)) && engine.scripts().is_busy() {
+        engine.persistence_status().shutdown.give_up_save();
+    }
     if end.waits(engine, how) {
         return end_elsewhere(cx, args, end, how, caller).inspect_err(|_| end.fail(engine));
     }

@@ -2,6 +2,7 @@
 
 use crate::locks::sync::Mutex;
 use crate::time::SteadyMs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Phase of a shutdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,8 @@ enum Phase {
 pub struct ShutdownStatus {
     /// Number of shutdowns that have begun, and the phase of the last one.
     state: Mutex<(u64, Phase)>,
+    /// Whether the present shutdown saves nothing any more.
+    saves_nothing: AtomicBool,
 }
 
 /// The right to end the server, which one thread has at a time.
@@ -40,7 +43,18 @@ impl ShutdownStatus {
             return Err(ShutdownTurn(state.0));
         }
         *state = (state.0 + 1, Phase::Waiting(until));
+        self.saves_nothing.store(false, Relaxed);
         Ok(ShutdownTurn(state.0))
+    }
+
+    /// Makes the present shutdown end without a last save, which waits for a script that does not end.
+    pub fn give_up_save(&self) {
+        self.saves_nothing.store(true, Relaxed);
+    }
+
+    /// Returns whether the last save was given up.
+    pub fn saves_nothing(&self) -> bool {
+        self.saves_nothing.load(Relaxed)
     }
 
     /// Whether it still waits, and was not cancelled.
