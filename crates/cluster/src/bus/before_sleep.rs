@@ -36,7 +36,9 @@ impl Bus {
             self.effects.push(Effect::DropShardSubscribers(todo.dropped_channels));
         }
         if todo.slot_map_changed && !self.effects.contains(&Effect::SlotMapChanged) {
-            self.effects.push(Effect::SlotMapChanged);
+            // Behind the file, before all packets: slots are served here when others learn of that.
+            let place = usize::from(matches!(self.effects.first(), Some(Effect::Save { .. })));
+            self.effects.insert(place, Effect::SlotMapChanged);
         }
         if !todo.lost_slots.is_empty() {
             self.removals += 1;

@@ -8,6 +8,7 @@ use super::model::message_counters::Counters;
 use super::model::takeover_state::{Election, ManualFailover};
 use super::model::todo::Todo;
 use super::model::transports::Transports;
+use super::pending_takeovers::PendingTakeover;
 use super::standstill::UnsaidTakeover;
 use crate::Millis;
 use crate::conf::{self, ConfError};
@@ -59,6 +60,7 @@ pub struct Bus {
     pub(super) granted: SlotSet,
     pub(super) coming: ComingSlots,
     pub(super) unsaid: Option<UnsaidTakeover>,
+    pub(super) pending: Vec<PendingTakeover>,
     /// Slots that a node of this node's shard has taken, and whose keys stay until others were heard: this node may be
     /// about to follow that one, which may need them.
     pub(super) retained: SlotSet,
@@ -150,6 +152,7 @@ impl Bus {
             granted: SlotSet::none(),
             coming: ComingSlots::default(),
             unsaid: None,
+            pending: Vec::new(),
             retained: SlotSet::none(),
             migrations: Migrations::default(),
             removals: 0,

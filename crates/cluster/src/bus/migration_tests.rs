@@ -207,12 +207,45 @@ fn a_target_takes_the_slots_when_it_is_granted_them() {
     assert_eq!(target.nodes().owner(3), Some(source));
     let epoch = target.nodes().myself().config_epoch;
     target.migration_word(&job, Some(SyncWord::FailoverGranted), 5);
-    assert_eq!((target.nodes().owner(3), state(&target)), (Some(target.nodes().my_id()), JobState::Success));
+    assert_eq!((target.nodes().owner(3), state(&target)), (Some(target.nodes().my_id()), JobState::TakingOver));
     assert!(target.nodes().myself().config_epoch > epoch);
     let effects = target.take_effects();
     assert!(matches!(effects[0], Effect::Save { is_durable: true, .. }), "before anybody is told");
+    assert_eq!(effects[1], Effect::SlotMapChanged, "before anybody else is told");
+    target.migration_lost(&job, None, 6);
+    target.map_in_force(&target.slot_map(), 7);
+    assert_eq!((target.nodes().owner(3), state(&target)), (Some(target.nodes().my_id()), JobState::Success));
+    let effects = target.take_effects();
     let shown = |effect: &Effect| matches!(effect, Effect::Migration(MigrationEffect::Show { .. }));
     assert!(effects.iter().any(shown));
+}
+
+/// The file with the takeover takes so long that the source serves again.
+#[test]
+fn a_target_that_stands_still_before_it_serves_gives_the_slots_back() {
+    for serves in [false, true] {
+        let (mut target, source) = target();
+        let before = target.slot_map();
+        let epoch = target.nodes().myself().config_epoch;
+        let job = establish(&mut target, source);
+        for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+            target.migration_word(&job, Some(word), 2);
+        }
+        let in_force = if serves { target.slot_map() } else { before };
+        target.map_in_force(&in_force, 3);
+        target.take_effects();
+        target.stood_still(60_000);
+        let (owner, expected) =
+            if serves { (target.nodes().my_id(), JobState::Success) } else { (source, JobState::CleaningUp) };
+        assert_eq!((target.nodes().owner(3), state(&target)), (Some(owner), expected));
+        assert_eq!(target.nodes().myself().config_epoch > epoch, serves);
+        let removes = target.take_effects().into_iter().any(|effect| {
+            matches!(effect, Effect::Migration(MigrationEffect::RemoveKeys { slots, .. }) if slots.contains(3))
+        });
+        assert_eq!(removes, !serves);
+        target.resume();
+        assert_eq!(target.told_owner(3).map(|(owner, _)| owner), Some(owner));
+    }
 }
 
 #[test]

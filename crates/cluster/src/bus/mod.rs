@@ -34,6 +34,7 @@ mod model;
 mod node_view;
 mod open_slots;
 mod orders;
+mod pending_takeovers;
 mod pings;
 mod roles;
 mod slot_assignment;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Packets that wait in the old links are taken, as they may announce a successor, but are no answers: they may have
-//! been sent before the node stopped. Slots that were granted to the node are not taken any more. Slots that it took so
+//! been sent before the node stopped. Slots that were granted to the node are not taken any more, and slots that it
+//! took without having served them [go back](super::pending_takeovers). Slots that it served so
 //! shortly before that no node can have learned of it, with an epoch that no election agreed to, are not claimed yet:
 //! such an epoch would win back all slots that a successor got by votes.
 
@@ -49,7 +50,8 @@ impl Bus {
         }
         // The silence was this node's own.
         self.nodes.iter_mut().for_each(|node| node.ping_sent = 0);
-        self.take_granted_slots();
+        self.give_pending_back();
+        self.grants_lapse();
         self.todo.slot_map_changed();
         self.todo.update_state();
         self.settle();
@@ -96,6 +98,14 @@ impl Bus {
             epoch: earlier.map_or(epoch, |earlier| earlier.epoch),
             tick: self.ticks,
         });
+    }
+
+    /// Forgets that this node has taken these slots: it gives them back.
+    pub(super) fn forget_unsaid(&mut self, slots: &SlotSet) {
+        if let Some(unsaid) = self.unsaid.as_mut() {
+            unsaid.slots = unsaid.slots.without(slots);
+        }
+        self.unsaid.take_if(|unsaid| unsaid.slots.is_empty());
     }
 
     pub(super) fn forget_said(&mut self) {
@@ -261,6 +271,7 @@ mod tests {
             let ten = SlotSet::of([10..=10]);
             bus.current_epoch = 2;
             bus.claim_slots(&ten);
+            bus.map_in_force(&bus.slot_map(), 6000);
             bus.settle();
             if was_said {
                 (60..64).for_each(|tick| bus.tick(tick * 100));
@@ -292,6 +303,7 @@ mod tests {
         let (mut bus, others) = node();
         bus.current_epoch = 2;
         bus.claim_slots(&SlotSet::of([10..=10]));
+        bus.map_in_force(&bus.slot_map(), 6000);
         bus.settle();
         bus.stood_still(20_000);
         bus.tick(20_010);

@@ -46,6 +46,8 @@ pub enum JobState {
     FailoverRequested,
     /// Target: it may take the slots.
     TakeoverGranted,
+    /// Target: it has taken the slots, and serves them once that is on its disk.
+    TakingOver,
     /// Target: keys of the failed import are removed.
     CleaningUp,
     /// A replica of the target, or a target that became one: its primary announces the end.
@@ -84,7 +86,7 @@ impl JobState {
             JobState::ReceivingSnapshot => "receiving-snapshot",
             JobState::WaitingForPaused => "waiting-for-paused",
             JobState::FailoverRequested => "failover-requested",
-            JobState::TakeoverGranted | JobState::FailoverGranted => "failover-granted",
+            JobState::TakeoverGranted | JobState::TakingOver | JobState::FailoverGranted => "failover-granted",
             JobState::CleaningUp => "cleaning-up",
             JobState::OccurringOnPrimary => "occurring-on-primary",
             JobState::Connecting => "connecting",

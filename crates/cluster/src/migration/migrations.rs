@@ -397,7 +397,8 @@ impl Migrations {
         }
         // After the grant the end of the pause counts.
         let since = if job.is_import { job.heard } else { job.acked };
-        if job.state != JobState::FailoverGranted && view.now - since > view.settings.timeout {
+        let is_bound_to_end = matches!(job.state, JobState::FailoverGranted | JobState::TakingOver);
+        if !is_bound_to_end && view.now - since > view.settings.timeout {
             let text =
                 format!("Timing out slot migration {} after not receiving ack for too long", self.description(name));
             self.log(Level::Warning, text);
@@ -428,7 +429,11 @@ impl Migrations {
         self.log(Level::Notice, text);
     }
 
+    /// Fails a job. A target that has taken the slots does not fail any more.
     pub(crate) fn fail(&mut self, name: &JobName, message: &str, view: MigrationView<'_>) {
+        if self.job(name).is_some_and(|job| job.state == JobState::TakingOver) {
+            return;
+        }
         self.finish(name, JobState::Failed, Some(message.to_owned()), view);
     }
 

@@ -77,21 +77,32 @@ impl Migrations {
     }
 
     /// Fails jobs whose granted slots are not taken: this node stood still, and their source waits for a limited time.
+    /// Slots that were taken without having been served are the source's again.
     pub(crate) fn grants_lapse(&mut self, view: MigrationView<'_>) {
-        for name in self.names(|job| job.state == JobState::TakeoverGranted) {
-            self.fail(&name, "The slots were granted too long ago", view);
+        for name in self.names(|job| matches!(job.state, JobState::TakeoverGranted | JobState::TakingOver)) {
+            self.job_mut(&name).into_iter().for_each(|job| job.taken = None);
+            self.finish(&name, JobState::Failed, Some("The slots were granted too long ago".to_owned()), view);
         }
     }
 
-    /// Records that this node has taken the slots.
-    pub(crate) fn taken_over(&mut self, name: &JobName, view: MigrationView<'_>) {
-        let text = format!(
-            "Slot migration {} completed successfully. This node is now the owner of the slots",
-            self.description(name)
-        );
-        self.log(Level::Notice, text);
-        self.job_mut(name).into_iter().for_each(|job| job.taken = Some(view.now));
-        self.finish(name, JobState::Success, None, view);
+    /// Records that this node has taken the slots, which it does not serve yet. From now on nothing but a standstill
+    /// makes the job fail.
+    pub(crate) fn claimed(&mut self, name: &JobName, view: MigrationView<'_>) {
+        if let Some(job) = self.job_mut(name) {
+            (job.taken, job.state) = (Some(view.now), JobState::TakingOver);
+        }
+    }
+
+    /// Records that this node serves slots that it has taken.
+    pub(crate) fn taken_over(&mut self, is_in_force: impl Fn(&SlotSet) -> bool, view: MigrationView<'_>) {
+        for name in self.names(|job| job.state == JobState::TakingOver && is_in_force(&job.slots.to_set())) {
+            let text = format!(
+                "Slot migration {} completed successfully. This node is now the owner of the slots",
+                self.description(&name)
+            );
+            self.log(Level::Notice, text);
+            self.finish(&name, JobState::Success, None, view);
+        }
     }
 
     /// Takes a primary's slots and epoch. A source whose slots do not include those that this node took knows of the
@@ -203,10 +214,14 @@ impl Migrations {
         let job = &*job;
         match view.owner_of(job) {
             Some(owner) if owner == source => {}
+            Some(owner) if owner == view.nodes.my_id() && job.state == JobState::TakingOver => {}
             Some(owner) if owner == view.nodes.my_id() => {
                 self.fail(name, "Slots were unexpectedly assigned to myself during import", view);
             }
-            _ => self.fail(name, "Slots are no longer owned by source node", view),
+            _ => {
+                let reason = "Slots are no longer owned by source node".to_owned();
+                self.finish(name, JobState::Failed, Some(reason), view);
+            }
         }
     }
 }

@@ -265,9 +265,14 @@ impl World {
             let life = self.life(node);
             return self.later(3, DataEvent::MapSet { node, life, map: Box::new(map) });
         }
+        self.inform(node);
+        let now = self.now;
         let member = &mut self.members[node];
-        let Some(bus) = member.bus.as_ref() else { return };
+        let Some(bus) = member.bus.as_mut() else { return };
         let map = bus.slot_map().losses_from(&map).unwrap_or(map);
+        bus.map_in_force(&map, now + member.clock);
+        let is_served = |slot| !map.is_replica && map.is_own(slot);
+        self.data.stores[node].hidden.retain(|_, slots| !slots.iter().all(is_served));
         member.threads.map = map;
         self.send_waiters_on(node);
     }

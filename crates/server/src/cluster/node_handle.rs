@@ -355,16 +355,18 @@ impl NodeHandle {
     /// Admits commands by a map whose file is written, but for slots that the node has lost since.
     fn set_slot_map(&self, map: SlotMap) {
         let Some(shared) = self.shared.get() else { return };
-        let bus = self.bus();
+        let mut bus = self.bus();
+        self.inform(&mut bus);
         let map = bus.slot_map().losses_from(&map).unwrap_or(map);
+        let served: SlotSet = (0..SLOTS as u16).filter(|slot| !map.is_replica && map.is_own(*slot)).collect();
         let hidden = shared.engine.importing_slots();
         if hidden.is_any() {
             // A client that is sent here finds the keys.
-            hidden.show_own(&bus.nodes().myself().slots);
+            hidden.show_own(&served);
         }
         let before = shared.engine.cluster().map();
-        let is_gained = |slot: &u16| !map.is_replica && map.is_own(*slot) && !before.is_own(*slot);
-        let gained: SlotSet = (0..SLOTS as u16).filter(is_gained).collect();
+        let gained: SlotSet = served.iter().filter(|slot| !before.is_own(*slot)).collect();
+        bus.map_in_force(&map, now());
         shared.engine.set_slot_map(map);
         drop(bus);
         if !gained.is_empty() {

@@ -35,8 +35,10 @@ impl Bus {
             self.take_claimed_slot(slot, claimant, epoch, served_as, is_in_my_shard, &mut outcome);
         }
         // Slots that the claimant does not claim any more stay its own until another node claims them: clients are
-        // still sent there. But this node does not announce them to others.
-        let held = self.nodes.get(&claimant).map(|node| node.slots.clone()).unwrap_or_default();
+        // still sent there. But this node does not announce them to others. A packet that was overtaken by one with a
+        // greater epoch has an earlier claim.
+        let claimant_now = self.nodes.get(&claimant).filter(|node| node.config_epoch <= epoch);
+        let held = claimant_now.map(|node| node.slots.clone()).unwrap_or_default();
         held.without(claimed).iter().for_each(|slot| self.nodes.set_unclaimed(slot, true));
         let moving: SlotSet = self.nodes.migrating.keys().chain(self.nodes.importing.keys()).copied().collect();
         moving.without(claimed).iter().for_each(|slot| self.take_moving_slot(slot, claimant, epoch));
@@ -325,6 +327,21 @@ mod tests {
             _ => None,
         });
         assert_eq!(follows.collect::<Vec<_>>(), [true]);
+    }
+
+    /// Packets on one link overtake those on the other.
+    #[test]
+    fn a_packet_that_was_overtaken_by_a_later_claim_does_not_take_slots_back() {
+        let mut bus = bus();
+        let other = add_primary(&mut bus);
+        for (epoch, slots) in [(1, 0..=6), (3, 0..=9), (1, 0..=6), (4, 0..=8)] {
+            let node = bus.nodes.get_mut(&other).expect("known");
+            node.config_epoch = node.config_epoch.max(epoch);
+            bus.take_claim(other, epoch, &SlotSet::of([slots]));
+            let known = bus.nodes.get(&other).expect("known").slots.clone();
+            assert_eq!(known.iter().any(|slot| bus.nodes.is_unclaimed(slot)), epoch == 4);
+        }
+        assert_eq!((bus.nodes.is_unclaimed(8), bus.nodes.is_unclaimed(9)), (false, true));
     }
 
     /// The replica was elected while this node waited for its disk, and the node took a slot before it heard of that.

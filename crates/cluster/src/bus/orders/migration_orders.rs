@@ -61,7 +61,11 @@ impl Bus {
     /// # Errors
     /// Returns the refusal.
     pub fn establish_import(&mut self, args: &[&[u8]], is_tracked: bool, now: Millis) -> Result<JobName, RequestError> {
-        self.migrate(now, |all, view| all.establish(args, is_tracked, view))
+        let name = self.migrate(now, |all, view| all.establish(args, is_tracked, view))?;
+        // The keys of an earlier import of the slots have been removed since.
+        let slots = self.migrations.job(&name).map(|job| job.slots.to_set()).unwrap_or_default();
+        self.coming.forget_imported(&slots);
+        Ok(name)
     }
 
     /// Carries out SYNCSLOTS FINISH with these arguments. `is_replayed`: by this node's own log.
@@ -244,32 +248,29 @@ impl Bus {
     /// Takes slots that their owner gave up for this node, at the end of a migration that both agreed on. A node that
     /// has granted slots itself waits until their new owner is known: a greater epoch would win these back from it.
     pub(in crate::bus) fn take_granted_slots(&mut self) {
-        let view = view!(self);
         if self.is_resuming() {
-            return self.migrations.grants_lapse(view);
+            return self.grants_lapse();
         }
         if !self.granted.is_empty() {
             return;
         }
+        let view = view!(self);
         for name in self.migrations.takeovers(view) {
             let slots = self.migrations.job(&name).map(|job| job.slots.to_set()).unwrap_or_default();
             self.claim_slots(&slots);
             let view = view!(self);
-            self.migrations.taken_over(&name, view);
+            self.migrations.claimed(&name, view);
         }
     }
 
-    pub(in crate::bus) fn claim_slots(&mut self, slots: &SlotSet) {
-        let myself = self.nodes.my_id();
-        for slot in slots.iter().filter(|slot| self.nodes.owner(*slot) != Some(myself)).collect::<Vec<_>>() {
-            self.assign_slot(slot, Some(myself));
-        }
-        let epoch = self.nodes.myself().config_epoch;
-        if self.bump_without_consensus() {
-            self.note_unsaid(slots, epoch);
-        }
-        self.todo.save(true);
-        self.todo.update_state();
-        self.todo.broadcast();
+    /// Ends migrations whose slots this node serves from now on.
+    pub(in crate::bus) fn takeovers_in_force(&mut self, is_in_force: impl Fn(&SlotSet) -> bool, now: Millis) {
+        self.migrate(now, |all, view| all.taken_over(is_in_force, view));
+    }
+
+    /// Fails jobs whose granted slots this node does not take, as it stood still.
+    pub(in crate::bus) fn grants_lapse(&mut self) {
+        let view = view!(self);
+        self.migrations.grants_lapse(view);
     }
 }
