@@ -28,12 +28,12 @@ fn target() -> (Bus, NodeId) {
     (target, source)
 }
 
-fn migrations(bus: &mut Bus) -> Vec<MigrationEffect> {
+pub(super) fn migrations(bus: &mut Bus) -> Vec<MigrationEffect> {
     let effects = bus.take_effects().into_iter();
     effects.filter_map(|effect| if let Effect::Migration(effect) = effect { Some(effect) } else { None }).collect()
 }
 
-fn state(bus: &Bus) -> JobState {
+pub(super) fn state(bus: &Bus) -> JobState {
     bus.migrations().jobs().next().expect("a job").state
 }
 
@@ -41,7 +41,7 @@ fn message(bus: &Bus) -> &str {
     bus.migrations().jobs().next().and_then(|job| job.message.as_deref()).unwrap_or_default()
 }
 
-fn says(effects: &[MigrationEffect], word: SyncWord) -> bool {
+pub(super) fn says(effects: &[MigrationEffect], word: SyncWord) -> bool {
     let is =
         |effect: &MigrationEffect| matches!(effect, MigrationEffect::Send { bytes, .. } if *bytes == word.command());
     effects.iter().any(is)
@@ -117,11 +117,12 @@ fn a_pause_ends_whatever_the_target_does() {
         source.tick(9_000);
         assert!(!state(&source).is_finished());
         source.tick(10_100);
+        source.tick(10_600);
         assert_eq!(state(&source), JobState::Failed);
         assert!(message(&source).contains(if granted { "may have succeeded" } else { "Timed out before" }));
         assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
         // The request is too late.
-        source.migration_word(&job, Some(SyncWord::RequestFailover), 10_200);
+        source.migration_word(&job, Some(SyncWord::RequestFailover), 10_700);
         assert!(!says(&migrations(&mut source), SyncWord::FailoverGranted));
     }
 }
@@ -509,7 +510,7 @@ fn a_source_votes_for_no_replica_of_its_own_while_slots_are_granted_and_grants_n
 }
 
 /// Returns a source that has granted its slots to a target that it has a link to.
-fn granted() -> (Bus, NodeId, JobName) {
+pub(super) fn granted() -> (Bus, NodeId, JobName) {
     let (mut source, target) = source();
     source.connect(target);
     let job = paused(&mut source, target);
@@ -536,35 +537,6 @@ fn granted_slots_are_given_to_their_target_only() {
         source.take_claim(node, epoch, &SlotSet::of([2..=5]));
         assert_eq!(source.nodes().owner(3), Some(owner), "{epoch}");
     }
-}
-
-#[test]
-fn a_cancelled_source_waits_until_the_target_has_not_taken_the_slots() {
-    let (mut source, target, job) = granted();
-    source.cancel_migrations("test", 9).expect("one is under way");
-    assert!(says(&migrations(&mut source), SyncWord::Cancel));
-    source.tick(110);
-    assert_eq!(state(&source), JobState::FailoverGranted, "the target may have them");
-    source.migration_lost(&job, None, 120);
-    source.tick(210);
-    assert!(source.nodes().get(&target).expect("known").ping_sent > 0 && !state(&source).is_finished());
-    source.tick(310);
-    assert!(!state(&source).is_finished(), "it has not answered");
-    source.nodes.get_mut(&target).expect("known").ping_sent = 0;
-    source.tick(410);
-    assert_eq!(state(&source), JobState::Cancelled);
-    assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
-
-    let (mut source, target, job) = granted();
-    source.cancel_migrations("test", 9).expect("one is under way");
-    source.migration_failed(&job, "garbage", 10);
-    source.tick(110);
-    source.nodes.get_mut(&target).expect("known").ping_sent = 0;
-    source.tick(210);
-    assert!(!state(&source).is_finished(), "the target may have the grant before it");
-    source.take_claim(target, 0, &SlotSet::of([2..=5]));
-    source.settle();
-    assert_eq!((state(&source), source.nodes().owner(3)), (JobState::Success, Some(target)));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod coming_slots;
 mod epochs;
 mod failovers;
 mod failure_detection;
+mod granted_slots;
 mod incoming;
 mod membership;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::slot_ranges::SlotRanges;
 use crate::Millis;
 use crate::link_id::LinkId;
 use crate::node_id::{NAME_LEN, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Unknown end of a job.
@@ -31,6 +31,17 @@ impl fmt::Debug for JobName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Nodes that a source asks whether the target has taken the slots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Inquiry {
+    /// Links on which they were pinged.
+    pub asked: BTreeMap<NodeId, LinkId>,
+    /// Nodes that have answered since.
+    pub answered: BTreeSet<NodeId>,
+    /// Time since which they include most primaries.
+    pub most_since: Option<Millis>,
 }
 
 /// Progress of a job. Both ends can have one of the last three.
@@ -176,8 +187,10 @@ pub struct Job {
     pub(super) told_paused: bool,
     /// Source: whether the grant to the target was withdrawn.
     pub(super) is_cancelled: bool,
-    /// Source: link on which the target was asked whether it has taken the slots.
-    pub(super) asked_on: Option<LinkId>,
+    /// Source: whether the slots were granted so long ago that the target does not take them any more.
+    pub(super) is_overdue: bool,
+    /// Source: nodes that are asked whether the target has taken the slots.
+    pub(super) inquiry: Inquiry,
     /// Target: time at which this node took the slots, as long as their source may still claim them.
     pub(super) taken: Option<Millis>,
     /// Target: epoch with which the source, or each node that may be it, first announced its slots without those that
@@ -211,7 +224,8 @@ impl Job {
             paused_until: None,
             told_paused: false,
             is_cancelled: false,
-            asked_on: None,
+            is_overdue: false,
+            inquiry: Inquiry::default(),
             taken: None,
             known_since: BTreeMap::new(),
             is_linked: false,

@@ -1,13 +1,12 @@
 //! All migrations of a node: their common state, and their ends.
 
-use super::job::{Job, JobName, JobState};
+use super::job::{Inquiry, Job, JobName, JobState};
 use super::migration_effect::{MigrationEffect, finish_words};
 use super::migration_requests::{self as requests, RequestError, refused, syntax};
 use super::slot_export::GRANT_TIME;
 use super::sync_word::SyncWord;
 use crate::Millis;
 use crate::bus::{DebugSettings, Level};
-use crate::link_id::LinkId;
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
 use crate::slot_set::SlotSet;
@@ -316,22 +315,37 @@ impl Migrations {
         }
     }
 
-    /// Returns cancelled sources whose targets have closed the connection, behind the word that cancels; with the
-    /// targets, and the links on which these were asked since then whether they own the slots. Other targets may still
-    /// have the grant to read.
-    pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, Option<LinkId>)> {
-        let is_doubtful = |job: &&Job| job.state == JobState::FailoverGranted && job.is_cancelled && !job.is_linked;
-        self.jobs.iter().filter(is_doubtful).map(|job| (job.name, job.target, job.asked_on)).collect()
+    /// Returns jobs of this source whose targets may have taken the slots: with the targets, and whether they would have
+    /// to have done so by now. A cancelled one counts once the target has closed the connection behind the word that
+    /// cancels: it may have the grant to read.
+    pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, bool)> {
+        let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);
+        let doubtful = granted.filter(|job| job.is_overdue || job.is_cancelled && !job.is_linked);
+        doubtful.map(|job| (job.name, job.target, job.is_overdue)).collect()
     }
 
-    /// Records that the target of a doubtful job is asked over this link.
-    pub(crate) fn target_asked(&mut self, name: &JobName, link: LinkId) {
-        self.job_mut(name).into_iter().for_each(|job| job.asked_on = Some(link));
+    /// Returns the inquiry about a doubtful job.
+    pub(crate) fn inquiry(&mut self, name: &JobName) -> Option<&mut Inquiry> {
+        self.job_mut(name).map(|job| &mut job.inquiry)
     }
 
-    /// Cancels a doubtful job: its target has answered without claiming the slots, and never will claim them.
-    pub(crate) fn not_taken(&mut self, name: &JobName, view: MigrationView<'_>) {
-        self.finish(name, JobState::Cancelled, None, view);
+    /// Ends a doubtful job: its target has answered without claiming the slots, and never will claim them; or nobody
+    /// who could be asked knows of a claim.
+    pub(crate) fn not_taken(&mut self, name: &JobName, said_by_target: bool, view: MigrationView<'_>) {
+        let Some(job) = self.job(name) else { return };
+        if said_by_target && job.is_cancelled {
+            return self.finish(name, JobState::Cancelled, None, view);
+        }
+        if !said_by_target {
+            let text = format!(
+                "Write loss risk! During slot migration {}, new owner did not broadcast ownership before we unpaused \
+                 ourselves. Any writes we have recorded since unpausing may be lost!",
+                job.description
+            );
+            self.log(Level::Warning, text);
+        }
+        let reason = "Unpaused before migration completed (migration may have succeeded with lost writes)";
+        self.fail(name, reason, view);
     }
 
     /// Records that the connection has ended, or could not be made.

@@ -5,7 +5,6 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Effect;
 use crate::migration::{JobName, MigrationView, Migrations, RequestError, SlotRanges, SyncWord};
 use crate::node_id::NodeId;
-use crate::packet::MessageType;
 use crate::slot_set::SlotSet;
 
 /// Returns the migrations' view of a bus whose migrations are borrowed.
@@ -185,23 +184,13 @@ impl Bus {
         let view = view!(self);
         self.migrations.tick(view);
         self.take_granted_slots();
-        self.ask_doubtful_targets();
+        self.inquire_about_granted_slots();
     }
 
-    /// Asks targets that may have taken slots: the answer to a ping that follows the end of the job's connection
-    /// decides.
-    fn ask_doubtful_targets(&mut self) {
-        for (job, target, asked_on) in self.migrations.doubtful() {
-            let Some(node) = self.nodes.get(&target).filter(|node| node.ping_sent == 0) else { continue };
-            let Some(link) = node.link else { continue };
-            if asked_on == Some(link) {
-                let view = view!(self);
-                self.migrations.not_taken(&job, view);
-            } else {
-                self.send_ping(link, MessageType::Ping);
-                self.migrations.target_asked(&job, link);
-            }
-        }
+    /// Ends a job whose slots this source has granted, and that the target has not taken.
+    pub(in crate::bus) fn granted_not_taken(&mut self, job: &JobName, said_by_target: bool) {
+        let view = view!(self);
+        self.migrations.not_taken(job, said_by_target, view);
     }
 
     /// Fails the former primary's imports: this node leads.
