@@ -59,7 +59,7 @@ pub struct Bus {
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
     pub(super) coming: ComingSlots,
-    pub(super) unsaid: Option<UnsaidTakeover>,
+    pub(super) unsaid: Vec<UnsaidTakeover>,
     pub(super) pending: Vec<PendingTakeover>,
     /// Slots that a node of this node's shard has taken, and whose keys stay until others were heard: this node may be
     /// about to follow that one, which may need them.
@@ -151,7 +151,7 @@ impl Bus {
             ticks: 0,
             granted: SlotSet::none(),
             coming: ComingSlots::default(),
-            unsaid: None,
+            unsaid: Vec::new(),
             pending: Vec::new(),
             retained: SlotSet::none(),
             migrations: Migrations::default(),

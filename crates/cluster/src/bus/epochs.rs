@@ -4,6 +4,7 @@
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 
 impl Bus {
     /// Returns the greatest known epoch.
@@ -26,6 +27,17 @@ impl Bus {
         true
     }
 
+    /// Takes an epoch for slots that this node takes. Returns whether it is a new one. Slots that the node had before
+    /// are not protected by it from a successor.
+    pub(super) fn bump_for(&mut self, slots: &SlotSet) -> bool {
+        let before = self.nodes.myself().config_epoch;
+        let is_new = self.bump_without_consensus();
+        if is_new {
+            self.note_unsaid(slots, before);
+        }
+        is_new
+    }
+
     /// Resolves a collision of epochs: of two primaries the one with the smaller name takes another epoch.
     pub(super) fn handle_epoch_collision(&mut self, sender: NodeId) {
         let myself = self.nodes.myself();
@@ -33,10 +45,12 @@ impl Bus {
             return;
         };
         let collides = other.config_epoch == myself.config_epoch && other.is_primary() && myself.is_primary();
-        // A greater epoch would win back slots that this node has granted. The collision is found again.
-        if !collides || other.id <= myself.id || !self.granted.is_empty() {
+        // A greater epoch would win back slots that this node has granted, or that a successor has. The collision is
+        // found again.
+        if !collides || other.id <= myself.id || !self.granted.is_empty() || self.may_be_replaced() {
             return;
         }
+        self.note_unsaid(&SlotSet::none(), myself.config_epoch);
         self.current_epoch = self.current_epoch.saturating_add(1);
         let (epoch, name) = (self.current_epoch, self.human_name(sender));
         self.nodes.myself_mut().config_epoch = epoch;
@@ -44,5 +58,32 @@ impl Bus {
         self.todo.broadcast();
         let text = format!("configEpoch collision with node {sender} ({name}). configEpoch set to {epoch}");
         self.log(Level::Notice, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::node_id::NodeId;
+    use crate::slot_set::SlotSet;
+
+    /// The node was cut off from most primaries; a replica of it was elected with epoch 6.
+    #[test]
+    fn a_collision_does_not_win_slots_back_from_a_successor() {
+        for knows_of_cut in [false, true] {
+            let mut bus = bus();
+            bus.add_slots(&[(0, 9)], 1).expect("free");
+            let (successor, other) = (add_primary(&mut bus), add_primary(&mut bus));
+            bus.nodes.get_mut(&successor).expect("known").shard_id = bus.nodes.myself().shard_id;
+            let larger = NodeId::parse(&[b'f'; 40]).expect("a name");
+            bus.nodes.rename(other, larger);
+            bus.health.is_up = !knows_of_cut;
+            (bus.current_epoch, bus.nodes.myself_mut().config_epoch) = (6, 5);
+            bus.nodes.get_mut(&larger).expect("known").config_epoch = 5;
+            bus.handle_epoch_collision(larger);
+            assert_eq!(bus.nodes.myself().config_epoch, if knows_of_cut { 5 } else { 7 });
+            bus.take_claim(successor, 6, &SlotSet::of([0..=9]));
+            assert_eq!(bus.nodes.get(&successor).expect("known").slots.len(), 10);
+        }
     }
 }

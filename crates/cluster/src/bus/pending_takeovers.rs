@@ -11,6 +11,7 @@
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
+use super::standstill::UnsaidTakeover;
 use crate::Millis;
 use crate::node_id::NodeId;
 use crate::slot_map::SlotMap;
@@ -33,9 +34,7 @@ impl Bus {
         let others: Vec<(u16, Option<NodeId>)> = slots.iter().map(|slot| (slot, self.nodes.owner(slot))).collect();
         let sources: Vec<_> = others.into_iter().filter(|(_, owner)| *owner != Some(myself)).collect();
         sources.iter().for_each(|(slot, _)| self.assign_slot(*slot, Some(myself)));
-        if self.bump_without_consensus() {
-            self.note_unsaid(slots, before);
-        }
+        self.bump_for(slots);
         let epochs = (before, self.nodes.myself().config_epoch);
         self.pending.push(PendingTakeover { slots: slots.clone(), sources, epochs });
         self.todo.save(true);
@@ -65,7 +64,8 @@ impl Bus {
             if self.nodes.myself().config_epoch == takeover.epochs.1 {
                 self.nodes.myself_mut().config_epoch = takeover.epochs.0;
             }
-            self.forget_unsaid(&takeover.slots);
+            let is_other = |unsaid: &UnsaidTakeover| unsaid.epoch != takeover.epochs.0;
+            self.unsaid.retain(is_other);
             let text = "Slots that were granted too long ago stay with their former owner: this node stood still before \
                         it served them.";
             self.log(Level::Warning, text.to_string());

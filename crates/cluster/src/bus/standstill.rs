@@ -22,6 +22,8 @@ use crate::slot_set::SlotSet;
 
 /// Ticks after which a takeover is known to others: its packets have left within them.
 const TICKS_UNTIL_SAID: u64 = 2;
+/// Node timeouts within which a replica may be elected that had not heard of a takeover.
+const ELECTION_TIMEOUTS: Millis = 2;
 /// Least lease: threads of a busy machine are delayed by less.
 const LEAST_LEASE: Millis = 1000;
 
@@ -30,9 +32,12 @@ const LEAST_LEASE: Millis = 1000;
 pub(super) struct UnsaidTakeover {
     slots: SlotSet,
     /// Epoch of this node before the takeover.
-    epoch: u64,
-    /// Tick before the takeover.
+    pub(super) epoch: u64,
+    /// Tick and time of the takeover.
     tick: u64,
+    at: Millis,
+    /// Whether this node stood still before others had learned of it.
+    is_withheld: bool,
 }
 
 impl Bus {
@@ -51,6 +56,9 @@ impl Bus {
         // The silence was this node's own.
         self.nodes.iter_mut().for_each(|node| node.ping_sent = 0);
         self.give_pending_back();
+        let ticks = self.ticks;
+        let is_unsaid = |unsaid: &UnsaidTakeover| ticks <= unsaid.tick + TICKS_UNTIL_SAID;
+        self.unsaid.iter_mut().for_each(|unsaid| unsaid.is_withheld |= is_unsaid(unsaid));
         self.grants_lapse();
         self.todo.slot_map_changed();
         self.todo.update_state();
@@ -85,45 +93,46 @@ impl Bus {
 
     /// Resumes: most voters have answered, and a replica with their votes has had the time to announce it.
     pub(super) fn resume(&mut self) {
-        if self.health.unheard.take().is_some() && self.unsaid.take().is_some() {
+        let is_unsaid = self.withheld().next().is_some();
+        self.unsaid.iter_mut().for_each(|unsaid| unsaid.is_withheld = false);
+        if self.health.unheard.take().is_some() && is_unsaid {
             self.todo.broadcast();
         }
     }
 
-    /// Records that this node has taken slots by an epoch that no election agreed to.
+    /// Records that this node has taken slots by an epoch that no election agreed to; `epoch`: its epoch before.
     pub(super) fn note_unsaid(&mut self, slots: &SlotSet, epoch: u64) {
-        let earlier = self.unsaid.take();
-        self.unsaid = Some(UnsaidTakeover {
-            slots: earlier.as_ref().map_or_else(|| slots.clone(), |earlier| earlier.slots.union(slots)),
-            epoch: earlier.map_or(epoch, |earlier| earlier.epoch),
-            tick: self.ticks,
-        });
+        let (slots, tick, at) = (slots.clone(), self.ticks, self.now);
+        self.unsaid.push(UnsaidTakeover { slots, epoch, tick, at, is_withheld: false });
     }
 
-    /// Forgets that this node has taken these slots: it gives them back.
-    pub(super) fn forget_unsaid(&mut self, slots: &SlotSet) {
-        if let Some(unsaid) = self.unsaid.as_mut() {
-            unsaid.slots = unsaid.slots.without(slots);
-        }
-        self.unsaid.take_if(|unsaid| unsaid.slots.is_empty());
-    }
-
+    /// Forgets takeovers once no replica can have been elected without knowledge of their epochs: this node would have
+    /// heard of that.
     pub(super) fn forget_said(&mut self) {
-        let ticks = self.ticks;
-        if !self.is_resuming() && self.unsaid.as_ref().is_some_and(|unsaid| ticks > unsaid.tick + TICKS_UNTIL_SAID) {
-            self.unsaid = None;
+        let (now, longest) = (self.now, self.settings.node_timeout.saturating_mul(ELECTION_TIMEOUTS));
+        if !self.may_be_replaced() && now - self.health.among_minority > longest {
+            self.unsaid.retain(|unsaid| now - unsaid.at <= longest);
         }
     }
 
-    /// Returns the takeover that is not claimed, as this node has stood still since.
-    fn withheld(&self) -> Option<&UnsaidTakeover> {
-        self.unsaid.as_ref().filter(|_| self.is_resuming())
+    /// Forgets all takeovers: this node does not lead any more.
+    pub(super) fn forget_takeovers(&mut self) {
+        self.unsaid.clear();
+        self.pending.clear();
+    }
+
+    /// Returns the takeovers that are not claimed, as this node has stood still since.
+    fn withheld(&self) -> impl Iterator<Item = &UnsaidTakeover> {
+        let is_resuming = self.is_resuming();
+        self.unsaid.iter().filter(move |unsaid| unsaid.is_withheld && is_resuming)
     }
 
     /// Returns the epoch and the slots that this node announces for a primary: itself, or its own primary.
     pub(super) fn told_claim(&self, owner: &Node) -> (u64, SlotSet) {
-        match self.withheld().filter(|_| owner.is_myself()) {
-            Some(unsaid) => (unsaid.epoch, owner.slots.without(&unsaid.slots)),
+        match self.withheld().next().filter(|_| owner.is_myself()) {
+            Some(first) => {
+                (first.epoch, self.withheld().fold(owner.slots.clone(), |told, unsaid| told.without(&unsaid.slots)))
+            }
             None => (owner.config_epoch, owner.slots.clone()),
         }
     }
@@ -131,25 +140,34 @@ impl Bus {
     /// Returns the owner of a slot, and the owner's epoch, as this node announces them; None if it withholds the slot.
     pub(super) fn told_owner(&self, slot: u16) -> Option<(NodeId, u64)> {
         let owner = self.nodes.owner_node(slot)?;
-        let is_withheld = self.withheld().is_some_and(|unsaid| owner.is_myself() && unsaid.slots.contains(slot));
+        let is_withheld = owner.is_myself() && self.withheld().any(|unsaid| unsaid.slots.contains(slot));
         Some((owner.id, self.epoch_of_slot(slot)?)).filter(|_| !is_withheld)
     }
 
     /// Returns the epoch by which the owner of a slot owns it.
     pub(super) fn epoch_of_slot(&self, slot: u16) -> Option<u64> {
         let owner = self.nodes.owner_node(slot)?;
-        let withheld = self.withheld().filter(|unsaid| owner.is_myself() && !unsaid.slots.contains(slot));
-        Some(withheld.map_or(owner.config_epoch, |unsaid| unsaid.epoch))
+        let told = owner.is_myself().then(|| epoch_before(slot, self.withheld())).flatten();
+        Some(told.unwrap_or(owner.config_epoch))
     }
 
     /// Returns the epoch that a node of this node's shard must exceed to own a slot. A takeover that nobody may know of
     /// does not protect the other slots from a successor that got them by votes meanwhile: votes and packets were on
-    /// their way while this node waited for its disk.
+    /// their way while this node waited for its disk, or was cut off.
     pub(super) fn epoch_for_successor(&self, slot: u16) -> Option<u64> {
         let is_mine = self.nodes.owner(slot) == Some(self.nodes.my_id());
-        let unsaid = self.unsaid.as_ref().filter(|unsaid| is_mine && !unsaid.slots.contains(slot));
-        unsaid.map_or_else(|| self.epoch_of_slot(slot), |unsaid| Some(unsaid.epoch))
+        let before = is_mine.then(|| epoch_before(slot, self.unsaid.iter())).flatten();
+        before.or_else(|| self.epoch_of_slot(slot))
     }
+}
+
+/// Returns the epoch before the takeovers that follow the one by which a slot was taken; None if none does.
+fn epoch_before<'a>(slot: u16, takeovers: impl Iterator<Item = &'a UnsaidTakeover>) -> Option<u64> {
+    takeovers.fold(None, |before, takeover| match before {
+        _ if takeover.slots.contains(slot) => None,
+        None => Some(takeover.epoch),
+        before => before,
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use crate::bus::cluster_bus::Bus;
 use crate::bus::model::bus_effect::Level;
 use crate::bus::model::order_error::OrderError;
 use crate::node_id::NodeId;
+use crate::slot_set::SlotSet;
 
 /// New state of a slot. Nodes are named by the client's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl Bus {
         let was_importing = self.nodes.importing.remove(&slot).is_some();
         if was_importing && is_mine {
             // Other nodes believe the claim by its epoch.
-            if self.bump_without_consensus() {
+            if self.bump_for(&SlotSet::of([slot..=slot])) {
                 self.log(Level::Notice, format!("ConfigEpoch updated after importing slot {slot}"));
             }
             self.todo.broadcast();
