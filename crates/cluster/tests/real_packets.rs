@@ -66,6 +66,6 @@ fn nodes_conf_is_written_as_it_was() {
         lines.sort();
         lines
     };
-    let written = cluster::conf::write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.history);
+    let written = cluster::conf::write(&conf.nodes, &conf.vars);
     assert_eq!(sorted(&written), sorted(text));
 }

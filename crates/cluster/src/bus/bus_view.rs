@@ -6,7 +6,7 @@ use super::model::health::DownReason;
 use super::model::message_counters::Counters;
 use crate::Millis;
 use crate::SLOTS;
-use crate::conf;
+use crate::conf::{self, Vars};
 use crate::node::Node;
 use crate::node_id::NodeId;
 use crate::node_table::NodeTable;
@@ -66,7 +66,13 @@ impl Bus {
 
     /// Returns the contents of `nodes.conf`.
     pub fn conf(&self) -> Vec<u8> {
-        conf::write(&self.nodes, self.current_epoch, self.last_vote_epoch, self.files_history).into_bytes()
+        let vars = Vars {
+            current_epoch: self.current_epoch,
+            last_vote_epoch: self.last_vote_epoch,
+            history: self.files_history,
+            agreed_epoch: self.unsaid.first().map(|unsaid| unsaid.epoch),
+        };
+        conf::write(&self.nodes, &vars).into_bytes()
     }
 
     /// Returns the map by which commands are routed.

@@ -122,9 +122,12 @@ impl Bus {
     ) -> Result<Bus, ConfError> {
         let conf = conf::read(nodes_conf, settings.tls_cluster, &mut random, now)?;
         let mut bus = Bus::with_nodes(conf.nodes, settings, random, now);
-        bus.current_epoch = conf.current_epoch;
-        bus.last_vote_epoch = conf.last_vote_epoch;
-        (bus.history, bus.files_history) = (conf.history, conf.history);
+        bus.current_epoch = conf.vars.current_epoch;
+        bus.last_vote_epoch = conf.vars.last_vote_epoch;
+        (bus.history, bus.files_history) = (conf.vars.history, conf.vars.history);
+        if let Some(epoch) = conf.vars.agreed_epoch {
+            bus.note_unsaid(&SlotSet::none(), epoch);
+        }
         bus.heard_before_start = conf.last_heard;
         bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
         bus.start(address);

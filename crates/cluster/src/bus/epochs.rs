@@ -63,9 +63,26 @@ impl Bus {
 
 #[cfg(test)]
 mod tests {
+    use crate::bus::cluster_bus::Bus;
     use crate::bus::test_bus::{add_primary, bus};
     use crate::node_id::NodeId;
     use crate::slot_set::SlotSet;
+
+    /// The node took a slot by epoch 7, and the successor was elected with the same one; the node starts again.
+    #[test]
+    fn a_node_that_starts_again_knows_which_epoch_was_agreed_on() {
+        let mut bus = bus();
+        bus.add_slots(&[(0, 9)], 1).expect("free");
+        let successor = add_primary(&mut bus);
+        bus.nodes.get_mut(&successor).expect("known").shard_id = bus.nodes.myself().shard_id;
+        (bus.current_epoch, bus.nodes.myself_mut().config_epoch) = (6, 5);
+        bus.bump_for(&SlotSet::of([9..=9]));
+        let random = fastrand::Rng::with_seed(1);
+        let mut again = Bus::load(&bus.conf(), bus.announced.clone(), bus.settings.clone(), random, 1).expect("a file");
+        assert_eq!(again.nodes.myself().config_epoch, 7);
+        again.take_claim(successor, 7, &SlotSet::of([0..=8]));
+        assert_eq!(again.nodes.get(&successor).expect("known").slots.len(), 9);
+    }
 
     /// The node was cut off from most primaries; a replica of it was elected with epoch 6.
     #[test]

@@ -21,5 +21,5 @@ pub fn fuzz(data: &[u8]) {
 }
 
 fn written(conf: &Conf) -> String {
-    write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.history)
+    write(&conf.nodes, &conf.vars)
 }

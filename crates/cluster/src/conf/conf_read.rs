@@ -1,7 +1,8 @@
 //! Reads `nodes.conf`. An invalid line is an error, and its meaning is never guessed: a node that starts with a wrong
 //! view of its cluster is worse than one that does not start.
 
-use super::conf_write::FLAG_NAMES;
+use super::conf_write::{FLAG_NAMES, Vars};
+
 use crate::data_history::DataHistory;
 use crate::node::{Address, Flags, Node};
 use crate::node_id::NodeId;
@@ -15,12 +16,8 @@ use std::fmt;
 pub struct Conf {
     /// Nodes, this one among them.
     pub nodes: NodeTable,
-    /// Greatest epoch that was seen.
-    pub current_epoch: u64,
-    /// Epoch of this node's last vote.
-    pub last_vote_epoch: u64,
-    /// History of the data in this node's own files.
-    pub history: DataHistory,
+    /// Variables.
+    pub vars: Vars,
     /// Time of another node's last answer.
     pub last_heard: Millis,
 }
@@ -52,7 +49,7 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     let text = String::from_utf8_lossy(text);
     let mut reader =
         Reader { random, now, tls_cluster, nodes: Vec::new(), listed: BTreeSet::new(), myself: None, last_heard: 0 };
-    let mut said = Vars::default();
+    let mut said = Values::default();
     let mut lines: Vec<Vec<&str>> = Vec::new();
     let wrong = |words: &[&str], reason| ConfError { line: words.join(" "), reason };
     for line in text.lines() {
@@ -79,15 +76,20 @@ pub fn read(text: &[u8], tls_cluster: bool, random: &mut fastrand::Rng, now: Mil
     gather_shards(&mut nodes);
     let greatest = nodes.iter().map(|node| node.config_epoch).max().unwrap_or(0);
     let last_heard = reader.last_heard;
-    let [current_epoch, last_vote_epoch, unsynchronized] = said;
-    let history = DataHistory::of_number(unsynchronized);
-    Ok(Conf { nodes, current_epoch: current_epoch.max(greatest), last_vote_epoch, history, last_heard })
+    let [current_epoch, last_vote_epoch, unsynchronized, agreed_epoch] = said.map(|value| value.unwrap_or(0));
+    let vars = Vars {
+        current_epoch: current_epoch.max(greatest),
+        last_vote_epoch,
+        history: DataHistory::of_number(unsynchronized),
+        agreed_epoch: said[3].map(|_| agreed_epoch),
+    };
+    Ok(Conf { nodes, vars, last_heard })
 }
 
-/// Current epoch, epoch of the last vote, and the number of the data's history.
-type Vars = [u64; 3];
+/// Current epoch, epoch of the last vote, number of the data's history, and the last epoch that was agreed on.
+type Values = [Option<u64>; 4];
 
-fn vars(words: &[&str], said: &mut Vars) -> Parsed<()> {
+fn vars(words: &[&str], said: &mut Values) -> Parsed<()> {
     if words.len().is_multiple_of(2) {
         return Err("a variable without a value");
     }
@@ -96,9 +98,10 @@ fn vars(words: &[&str], said: &mut Vars) -> Parsed<()> {
             "currentepoch" => 0,
             "lastvoteepoch" => 1,
             "unsynchronized" => 2,
+            "agreedepoch" => 3,
             _ => continue,
         };
-        said[at] = pair[1].parse().map_err(|_| "an epoch that is no number")?;
+        said[at] = Some(pair[1].parse().map_err(|_| "an epoch that is no number")?);
     }
     Ok(())
 }
@@ -331,12 +334,12 @@ mod tests {
              nodename=n,shard-id={SHARD} slave,fail,nofailover {ME} 77 77 4 disconnected\n\
              {ME} ::1:30001@31001,,tls-port=0,shard-id={SHARD} myself,master - 0 0 4 connected 0-5460 5470 \
              [5->-{OTHER}] [6000-<-{OTHER}]\n\
-             vars currentEpoch 6 lastVoteEpoch 5 unsynchronized 1\n"
+             vars currentEpoch 6 lastVoteEpoch 5 unsynchronized 1 agreedEpoch 0\n"
         );
         let conf = parsed(&text).expect("well formed");
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
-        let written = write(&conf.nodes, conf.current_epoch, conf.last_vote_epoch, conf.history);
+        let written = write(&conf.nodes, &conf.vars);
         let mut again: Vec<&str> = written.lines().collect();
         again.sort_unstable();
         assert_eq!(again, lines);
@@ -350,7 +353,7 @@ mod tests {
         let conf = parsed(&text).expect("well formed");
         let address = &conf.nodes.myself().address;
         assert_eq!((address.tcp_port, address.bus_port, address.tls_port), (30001, 40001, 0));
-        assert_eq!(conf.current_epoch, 9, "an epoch of a node is not beyond the current one");
+        assert_eq!(conf.vars.current_epoch, 9, "an epoch of a node is not beyond the current one");
         let conf = read(text.as_bytes(), true, &mut fastrand::Rng::with_seed(1), 77).expect("well formed");
         assert_eq!(conf.nodes.myself().address.tls_port, 30001);
     }

@@ -31,8 +31,22 @@ pub(super) const FLAG_NAMES: [(u16, &str); 8] = [
     (Flags::NOFAILOVER, "nofailover"),
 ];
 
+/// Variables of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vars {
+    /// Greatest epoch that was seen.
+    pub current_epoch: u64,
+    /// Epoch of this node's last vote.
+    pub last_vote_epoch: u64,
+    /// History of the data in this node's own files.
+    pub history: DataHistory,
+    /// Epoch of this node before it took others that no election agreed to, and that others may not know of.
+    pub agreed_epoch: Option<u64>,
+}
+
 /// Returns the whole file. Real servers ignore an unknown variable.
-pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, history: DataHistory) -> String {
+pub fn write(nodes: &NodeTable, vars: &Vars) -> String {
+    let Vars { current_epoch, last_vote_epoch, history, agreed_epoch } = *vars;
     let mut text = String::new();
     for node in nodes.iter().filter(|node| !node.is_in_handshake()) {
         node_line(&mut text, nodes, node, LineFor::File);
@@ -41,6 +55,9 @@ pub fn write(nodes: &NodeTable, current_epoch: u64, last_vote_epoch: u64, histor
     let _ = write!(text, "vars currentEpoch {current_epoch} lastVoteEpoch {last_vote_epoch}");
     if history != DataHistory::Primary {
         let _ = write!(text, " unsynchronized {}", history.number());
+    }
+    if let Some(epoch) = agreed_epoch {
+        let _ = write!(text, " agreedEpoch {epoch}");
     }
     text.push('\n');
     text

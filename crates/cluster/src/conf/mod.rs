@@ -4,6 +4,7 @@
 //! <id> <ip>:<port>@<bus port>,<hostname>[,<name>=<value>]* <flags> <primary or -> <ping sent> <pong received>
 //!     <config epoch> <link> [<slot> | <slot>-<slot> | [<slot>->-<id>] | [<slot>-<-<id>]]*
 //! vars currentEpoch <epoch> lastVoteEpoch <epoch> [unsynchronized <1 or 2>]
+//!     [agreedEpoch <epoch>]
 //! ```
 //!
 //! CLUSTER NODES returns the same lines, as clients see them.
@@ -17,4 +18,4 @@ mod conf_write;
 pub use conf_fuzz::fuzz;
 pub(crate) use conf_read::is_plain;
 pub use conf_read::{Conf, ConfError, read};
-pub use conf_write::{LineFor, node_line, write};
+pub use conf_write::{LineFor, Vars, node_line, write};
