@@ -81,6 +81,11 @@ class Node(Server):
             super().start("--appendonly", "yes" if self.has_log else "no")
         self.started += 1
 
+    def complains(self):
+        """Returns whether a Valkey has found its primary's stream to be wrong."""
+        with open(self.log, "rb") as log:
+            return b"== CRITICAL == This replica is sending an error" in log.read()
+
     def set_clock(self, micros):
         self.is_ahead = micros > 0
         self.control[:8] = struct.pack("q", micros)

@@ -228,6 +228,8 @@ class Storm:
         try:
             same(self.primary, node)
         except Failed as failure:
+            if not node.is_ours and not self.primary.is_ours and node.complains():
+                raise ValkeysFault(f"{self.name(node)} has misread another's stream") from failure
             raise Failed(f"{self.name(node)} is not as {self.name(self.primary)}: {failure}") from failure
 
     def check_shim(self):
@@ -485,6 +487,10 @@ DISTURBANCES = {
 }
 
 
+class ValkeysFault(Failed):
+    """Two Valkeys differ: by two channels a replica of a replica may apply the stream to another database."""
+
+
 def run_storm(args, shim, seed):
     """Returns whether the storm succeeded; a failure is printed with all steps before it."""
     scratch = tempfile.mkdtemp(prefix="storm-")
@@ -496,8 +502,10 @@ def run_storm(args, shim, seed):
         storm.end()
         print(f"storm {seed}, {storm.label}: {storm.commands} commands, {storm.acknowledged.count} acknowledged, {time.monotonic() - storm.began:.0f} s", flush=True)
     except (Failed, EOFError, OSError, ValueError, TypeError) as error:
-        if storm and isinstance(error, (EOFError, OSError)) and storm.has_lost_a_valkey():
-            print(f"storm {seed}, {storm.label}: given up, as a Valkey has ended at a bad snapshot", flush=True)
+        has_ended = storm and isinstance(error, (EOFError, OSError)) and storm.has_lost_a_valkey()
+        if has_ended or isinstance(error, ValkeysFault):
+            why = "a Valkey has ended at a bad snapshot" if has_ended else f"{error}"
+            print(f"storm {seed}, {storm.label}: given up, as {why}", flush=True)
             storm.abandon()
             shutil.rmtree(scratch, ignore_errors=True)
             return True
