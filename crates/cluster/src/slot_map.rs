@@ -34,6 +34,11 @@ pub struct SlotMap {
 }
 
 impl SlotMap {
+    /// Returns whether this node serves all these slots as their owner.
+    pub fn serves_all(&self, slots: &SlotSet) -> bool {
+        !self.is_replica && slots.iter().all(|slot| self.is_own(slot))
+    }
+
     /// Returns whether the slot is this node's, or its primary's.
     pub fn is_own(&self, slot: u16) -> bool {
         self.serving.is_some() && self.owners.get(usize::from(slot)) == Some(&self.serving)

@@ -70,7 +70,7 @@ impl Bus {
             current_epoch: self.current_epoch,
             last_vote_epoch: self.last_vote_epoch,
             history: self.files_history,
-            agreed_epoch: self.unsaid.first().map(|unsaid| unsaid.epoch),
+            agreed_epoch: self.takeovers.agreed_epoch(),
         };
         conf::write(&self.nodes, &vars).into_bytes()
     }

@@ -8,8 +8,7 @@ use super::model::message_counters::Counters;
 use super::model::takeover_state::{Election, ManualFailover};
 use super::model::todo::Todo;
 use super::model::transports::Transports;
-use super::pending_takeovers::PendingTakeover;
-use super::standstill::UnsaidTakeover;
+use super::takeovers::Takeovers;
 use crate::Millis;
 use crate::conf::{self, ConfError};
 use crate::data_history::DataHistory;
@@ -59,8 +58,7 @@ pub struct Bus {
     /// Slots that another node may take whatever its epoch is: their migration is agreed on.
     pub(super) granted: SlotSet,
     pub(super) coming: ComingSlots,
-    pub(super) unsaid: Vec<UnsaidTakeover>,
-    pub(super) pending: Vec<PendingTakeover>,
+    pub(super) takeovers: Takeovers,
     /// Slots that a node of this node's shard has taken, and whose keys stay until others were heard: this node may be
     /// about to follow that one, which may need them.
     pub(super) retained: SlotSet,
@@ -126,7 +124,7 @@ impl Bus {
         bus.last_vote_epoch = conf.vars.last_vote_epoch;
         (bus.history, bus.files_history) = (conf.vars.history, conf.vars.history);
         if let Some(epoch) = conf.vars.agreed_epoch {
-            bus.note_unsaid(&SlotSet::none(), epoch);
+            bus.note_takeover(&SlotSet::none(), epoch);
         }
         bus.heard_before_start = conf.last_heard;
         bus.log(Level::Notice, format!("Node configuration loaded, I'm {}", bus.nodes.my_id()));
@@ -154,8 +152,7 @@ impl Bus {
             ticks: 0,
             granted: SlotSet::none(),
             coming: ComingSlots::default(),
-            unsaid: Vec::new(),
-            pending: Vec::new(),
+            takeovers: Takeovers::default(),
             retained: SlotSet::none(),
             migrations: Migrations::default(),
             removals: 0,

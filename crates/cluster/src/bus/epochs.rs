@@ -33,9 +33,14 @@ impl Bus {
         let before = self.nodes.myself().config_epoch;
         let is_new = self.bump_without_consensus();
         if is_new {
-            self.note_unsaid(slots, before);
+            self.note_takeover(slots, before);
         }
         is_new
+    }
+
+    /// Records that this node has taken slots by an epoch that no election agreed to; `epoch`: its epoch before.
+    pub(super) fn note_takeover(&mut self, slots: &SlotSet, epoch: u64) {
+        self.takeovers.note(slots, epoch, self.ticks, self.now);
     }
 
     /// Resolves a collision of epochs: of two primaries the one with the smaller name takes another epoch.
@@ -50,7 +55,7 @@ impl Bus {
         if !collides || other.id <= myself.id || !self.granted.is_empty() || self.may_be_replaced() {
             return;
         }
-        self.note_unsaid(&SlotSet::none(), myself.config_epoch);
+        self.note_takeover(&SlotSet::none(), myself.config_epoch);
         self.current_epoch = self.current_epoch.saturating_add(1);
         let (epoch, name) = (self.current_epoch, self.human_name(sender));
         self.nodes.myself_mut().config_epoch = epoch;

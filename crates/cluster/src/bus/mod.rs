@@ -26,7 +26,6 @@ mod coming_slots;
 mod epochs;
 mod failovers;
 mod failure_detection;
-mod granted_slots;
 mod incoming;
 mod membership;
 #[cfg(test)]
@@ -35,11 +34,11 @@ mod model;
 mod node_view;
 mod open_slots;
 mod orders;
-mod pending_takeovers;
 mod pings;
 mod roles;
 mod slot_assignment;
 mod standstill;
+mod takeovers;
 #[cfg(test)]
 pub(crate) mod test_bus;
 

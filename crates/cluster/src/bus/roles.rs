@@ -49,7 +49,7 @@ impl Bus {
         if myself == primary {
             return;
         }
-        self.forget_takeovers();
+        self.takeovers.clear();
         let history = match (needs_full_sync, self.nodes.myself().is_primary()) {
             (true, _) => DataHistory::Other,
             (false, true) => DataHistory::Own,

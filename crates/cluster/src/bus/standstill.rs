@@ -8,9 +8,9 @@
 //!
 //! Packets that wait in the old links are taken, as they may announce a successor, but are no answers: they may have
 //! been sent before the node stopped. Slots that were granted to the node are not taken any more, and slots that it
-//! took without having served them [go back](super::pending_takeovers). Slots that it served so
-//! shortly before that no node can have learned of it, with an epoch that no election agreed to, are not claimed yet:
-//! such an epoch would win back all slots that a successor got by votes.
+//! took without having served them [go back](super::takeovers). Slots that it served so shortly before that no node can
+//! have learned of it, with an epoch that no election agreed to, are not claimed yet: such an epoch would win back all
+//! slots that a successor got by votes.
 
 use super::cluster_bus::Bus;
 use super::model::bus_effect::Level;
@@ -20,25 +20,10 @@ use crate::node::Node;
 use crate::node_id::NodeId;
 use crate::slot_set::SlotSet;
 
-/// Ticks after which a takeover is known to others: its packets have left within them.
-const TICKS_UNTIL_SAID: u64 = 2;
 /// Node timeouts within which a replica may be elected that had not heard of a takeover.
 const ELECTION_TIMEOUTS: Millis = 2;
 /// Least lease: threads of a busy machine are delayed by less.
 const LEAST_LEASE: Millis = 1000;
-
-/// Slots that this node took, without others having learned of it for certain.
-#[derive(Clone, Debug)]
-pub(super) struct UnsaidTakeover {
-    slots: SlotSet,
-    /// Epoch of this node before the takeover.
-    pub(super) epoch: u64,
-    /// Tick and time of the takeover.
-    tick: u64,
-    at: Millis,
-    /// Whether this node stood still before others had learned of it.
-    is_withheld: bool,
-}
 
 impl Bus {
     /// Records that this node did nothing for a node timeout or longer.
@@ -56,10 +41,7 @@ impl Bus {
         // The silence was this node's own.
         self.nodes.iter_mut().for_each(|node| node.ping_sent = 0);
         self.give_pending_back();
-        let ticks = self.ticks;
-        let is_unsaid = |unsaid: &UnsaidTakeover| ticks <= unsaid.tick + TICKS_UNTIL_SAID;
-        self.unsaid.iter_mut().for_each(|unsaid| unsaid.is_withheld |= is_unsaid(unsaid));
-        self.grants_lapse();
+        self.takeovers.withhold(self.ticks);
         self.todo.slot_map_changed();
         self.todo.update_state();
         self.settle();
@@ -93,46 +75,24 @@ impl Bus {
 
     /// Resumes: most voters have answered, and a replica with their votes has had the time to announce it.
     pub(super) fn resume(&mut self) {
-        let is_unsaid = self.withheld().next().is_some();
-        self.unsaid.iter_mut().for_each(|unsaid| unsaid.is_withheld = false);
-        if self.health.unheard.take().is_some() && is_unsaid {
+        if self.health.unheard.take().is_some() && self.takeovers.announce() {
             self.todo.broadcast();
         }
-    }
-
-    /// Records that this node has taken slots by an epoch that no election agreed to; `epoch`: its epoch before.
-    pub(super) fn note_unsaid(&mut self, slots: &SlotSet, epoch: u64) {
-        let (slots, tick, at) = (slots.clone(), self.ticks, self.now);
-        self.unsaid.push(UnsaidTakeover { slots, epoch, tick, at, is_withheld: false });
     }
 
     /// Forgets takeovers once no replica can have been elected without knowledge of their epochs: this node would have
     /// heard of that.
     pub(super) fn forget_said(&mut self) {
-        let (now, longest) = (self.now, self.settings.node_timeout.saturating_mul(ELECTION_TIMEOUTS));
-        if !self.may_be_replaced() && now - self.health.among_minority > longest {
-            self.unsaid.retain(|unsaid| now - unsaid.at <= longest);
+        let longest = self.settings.node_timeout.saturating_mul(ELECTION_TIMEOUTS);
+        if !self.may_be_replaced() && self.now - self.health.among_minority > longest {
+            self.takeovers.forget_before(self.now - longest);
         }
-    }
-
-    /// Forgets all takeovers: this node does not lead any more.
-    pub(super) fn forget_takeovers(&mut self) {
-        self.unsaid.clear();
-        self.pending.clear();
-    }
-
-    /// Returns the takeovers that are not claimed, as this node has stood still since.
-    fn withheld(&self) -> impl Iterator<Item = &UnsaidTakeover> {
-        let is_resuming = self.is_resuming();
-        self.unsaid.iter().filter(move |unsaid| unsaid.is_withheld && is_resuming)
     }
 
     /// Returns the epoch and the slots that this node announces for a primary: itself, or its own primary.
     pub(super) fn told_claim(&self, owner: &Node) -> (u64, SlotSet) {
-        match self.withheld().next().filter(|_| owner.is_myself()) {
-            Some(first) => {
-                (first.epoch, self.withheld().fold(owner.slots.clone(), |told, unsaid| told.without(&unsaid.slots)))
-            }
+        match self.takeovers.told_epoch().filter(|_| owner.is_myself()) {
+            Some(epoch) => (epoch, owner.slots.without(&self.takeovers.withheld())),
             None => (owner.config_epoch, owner.slots.clone()),
         }
     }
@@ -140,34 +100,23 @@ impl Bus {
     /// Returns the owner of a slot, and the owner's epoch, as this node announces them; None if it withholds the slot.
     pub(super) fn told_owner(&self, slot: u16) -> Option<(NodeId, u64)> {
         let owner = self.nodes.owner_node(slot)?;
-        let is_withheld = owner.is_myself() && self.withheld().any(|unsaid| unsaid.slots.contains(slot));
+        let is_withheld = owner.is_myself() && self.takeovers.withheld().contains(slot);
         Some((owner.id, self.epoch_of_slot(slot)?)).filter(|_| !is_withheld)
     }
 
     /// Returns the epoch by which the owner of a slot owns it.
     pub(super) fn epoch_of_slot(&self, slot: u16) -> Option<u64> {
         let owner = self.nodes.owner_node(slot)?;
-        let told = owner.is_myself().then(|| epoch_before(slot, self.withheld())).flatten();
+        let told = owner.is_myself().then(|| self.takeovers.epoch_before(slot, true)).flatten();
         Some(told.unwrap_or(owner.config_epoch))
     }
 
-    /// Returns the epoch that a node of this node's shard must exceed to own a slot. A takeover that nobody may know of
-    /// does not protect the other slots from a successor that got them by votes meanwhile: votes and packets were on
-    /// their way while this node waited for its disk, or was cut off.
+    /// Returns the epoch that a node of this node's shard must exceed to own a slot.
     pub(super) fn epoch_for_successor(&self, slot: u16) -> Option<u64> {
         let is_mine = self.nodes.owner(slot) == Some(self.nodes.my_id());
-        let before = is_mine.then(|| epoch_before(slot, self.unsaid.iter())).flatten();
+        let before = is_mine.then(|| self.takeovers.epoch_before(slot, false)).flatten();
         before.or_else(|| self.epoch_of_slot(slot))
     }
-}
-
-/// Returns the epoch before the takeovers that follow the one by which a slot was taken; None if none does.
-fn epoch_before<'a>(slot: u16, takeovers: impl Iterator<Item = &'a UnsaidTakeover>) -> Option<u64> {
-    takeovers.fold(None, |before, takeover| match before {
-        _ if takeover.slots.contains(slot) => None,
-        None => Some(takeover.epoch),
-        before => before,
-    })
 }
 
 #[cfg(test)]

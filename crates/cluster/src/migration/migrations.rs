@@ -315,9 +315,9 @@ impl Migrations {
         }
     }
 
-    /// Returns jobs of this source whose targets may have taken the slots: with the targets, and whether they would have
-    /// to have done so by now. A cancelled one counts once the target has closed the connection behind the word that
-    /// cancels: it may have the grant to read.
+    /// Returns jobs of this source whose targets may have taken the slots: with the targets, and whether they would
+    /// have to have done so by now. A cancelled one counts once the target has closed the connection behind the word
+    /// that cancels: it may have the grant to read.
     pub(crate) fn doubtful(&self) -> Vec<(JobName, NodeId, bool)> {
         let granted = self.jobs.iter().filter(|job| job.state == JobState::FailoverGranted);
         let doubtful = granted.filter(|job| job.is_overdue || job.is_cancelled && !job.is_linked);

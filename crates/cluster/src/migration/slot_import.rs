@@ -10,6 +10,7 @@ use super::sync_word::SyncWord;
 use crate::Millis;
 use crate::bus::Level;
 use crate::node_id::NodeId;
+use crate::slot_map::SlotMap;
 use crate::slot_set::SlotSet;
 
 impl Migrations {
@@ -94,8 +95,8 @@ impl Migrations {
     }
 
     /// Records that this node serves slots that it has taken.
-    pub(crate) fn taken_over(&mut self, is_in_force: impl Fn(&SlotSet) -> bool, view: MigrationView<'_>) {
-        for name in self.names(|job| job.state == JobState::TakingOver && is_in_force(&job.slots.to_set())) {
+    pub(crate) fn taken_over(&mut self, map: &SlotMap, view: MigrationView<'_>) {
+        for name in self.names(|job| job.state == JobState::TakingOver && map.serves_all(&job.slots.to_set())) {
             let text = format!(
                 "Slot migration {} completed successfully. This node is now the owner of the slots",
                 self.description(&name)

@@ -271,8 +271,7 @@ impl World {
         let Some(bus) = member.bus.as_mut() else { return };
         let map = bus.slot_map().losses_from(&map).unwrap_or(map);
         bus.map_in_force(&map, now + member.clock);
-        let is_served = |slot| !map.is_replica && map.is_own(slot);
-        self.data.stores[node].hidden.retain(|_, slots| !slots.iter().all(is_served));
+        self.data.stores[node].hidden.retain(|_, slots| !map.serves_all(slots));
         member.threads.map = map;
         self.send_waiters_on(node);
     }

@@ -1,11 +1,26 @@
 //! Whole slots that move: input of this node's [migrations](crate::migration), and slots that the node takes by them.
+//!
+//! ```text
+//!   granted -- target claims them -------------------------------------------------------------> target's
+//!      |-- cancelled, and the connection has ended -- target answers a ping without a claim --> source's
+//!      +-- granted too long ago for the target ------ target answers so, or most primaries ---> source's
+//! ```
+//!
+//! A source that does not know whether the target has taken granted slots asks. A primary that knows of the takeover
+//! tells of it beside its answer to a ping that still claims the slots. A node that is cut off from most primaries
+//! serves nothing until it has been among them for a while: it need not wait.
 
 use crate::Millis;
 use crate::bus::cluster_bus::Bus;
-use crate::bus::model::bus_effect::Effect;
+use crate::bus::model::bus_effect::{Effect, Level};
 use crate::migration::{JobName, MigrationView, Migrations, RequestError, SlotRanges, SyncWord};
 use crate::node_id::NodeId;
+use crate::packet::MessageType;
+use crate::slot_map::SlotMap;
 use crate::slot_set::SlotSet;
+
+/// Time that packets beside an answer may need.
+const TELLING_TIME: Millis = 500;
 
 /// Returns the migrations' view of a bus whose migrations are borrowed.
 macro_rules! view {
@@ -187,10 +202,42 @@ impl Bus {
         self.inquire_about_granted_slots();
     }
 
-    /// Ends a job whose slots this source has granted, and that the target has not taken.
-    pub(in crate::bus) fn granted_not_taken(&mut self, job: &JobName, said_by_target: bool) {
-        let view = view!(self);
-        self.migrations.not_taken(job, said_by_target, view);
+    /// Asks targets that may have taken slots, and others that would know of it.
+    fn inquire_about_granted_slots(&mut self) {
+        for (job, target, is_overdue) in self.migrations.doubtful() {
+            self.ask_about(&job, target);
+            let others = self.nodes.iter().filter(|node| is_overdue && node.has_vote() && !node.is_myself());
+            let voters: Vec<NodeId> = others.map(|node| node.id).collect();
+            voters.iter().filter(|id| **id != target).for_each(|id| self.ask_about(&job, *id));
+            let (votes, quorum, now) = (usize::from(self.nodes.myself().has_vote()), self.quorum(), self.now);
+            let Some(inquiry) = self.migrations.inquiry(&job) else { continue };
+            if inquiry.answered.contains(&target) {
+                let view = view!(self);
+                self.migrations.not_taken(&job, true, view);
+                continue;
+            }
+            let answered = voters.iter().filter(|id| inquiry.answered.contains(*id)).count();
+            let has_most = answered + votes >= quorum;
+            inquiry.most_since = has_most.then(|| inquiry.most_since.unwrap_or(now));
+            let is_told = inquiry.most_since.is_some_and(|since| now - since >= TELLING_TIME);
+            if is_overdue && (is_told || self.may_be_replaced()) {
+                let view = view!(self);
+                self.migrations.not_taken(&job, false, view);
+            }
+        }
+    }
+
+    fn ask_about(&mut self, job: &JobName, id: NodeId) {
+        let Some(link) = self.nodes.get(&id).filter(|node| node.ping_sent == 0).and_then(|node| node.link) else {
+            return;
+        };
+        let Some(inquiry) = self.migrations.inquiry(job) else { return };
+        if inquiry.asked.insert(id, link) == Some(link) {
+            inquiry.answered.insert(id);
+        } else {
+            inquiry.answered.remove(&id);
+            self.send_ping(link, MessageType::Ping);
+        }
     }
 
     /// Fails the former primary's imports: this node leads.
@@ -252,14 +299,132 @@ impl Bus {
         }
     }
 
-    /// Ends migrations whose slots this node serves from now on.
-    pub(in crate::bus) fn takeovers_in_force(&mut self, is_in_force: impl Fn(&SlotSet) -> bool, now: Millis) {
-        self.migrate(now, |all, view| all.taken_over(is_in_force, view));
+    /// Takes slots that their owner gives up, by an epoch greater than all others.
+    pub(in crate::bus) fn claim_slots(&mut self, slots: &SlotSet) {
+        let (myself, before) = (self.nodes.my_id(), self.nodes.myself().config_epoch);
+        let others: Vec<(u16, Option<NodeId>)> = slots.iter().map(|slot| (slot, self.nodes.owner(slot))).collect();
+        let sources: Vec<_> = others.into_iter().filter(|(_, owner)| *owner != Some(myself)).collect();
+        sources.iter().for_each(|(slot, _)| self.assign_slot(*slot, Some(myself)));
+        self.bump_for(slots);
+        self.takeovers.claim(slots, sources, (before, self.nodes.myself().config_epoch));
+        self.todo.save(true);
+        self.todo.update_state();
+        self.todo.broadcast();
+    }
+
+    /// Records that clients are served by this map from now on.
+    pub fn map_in_force(&mut self, map: &SlotMap, now: Millis) {
+        if self.takeovers.in_force(map) {
+            self.migrate(now, |all, view| all.taken_over(map, view));
+        }
+    }
+
+    /// Gives slots back whose map was never in force: this node stood still.
+    pub(in crate::bus) fn give_pending_back(&mut self) {
+        let myself = self.nodes.my_id();
+        for takeover in self.takeovers.take_pending() {
+            let owned = takeover.sources.into_iter().filter(|(slot, _)| self.nodes.owner(*slot) == Some(myself));
+            for (slot, source) in owned.collect::<Vec<_>>() {
+                let source = source.filter(|id| self.nodes.get(id).is_some_and(|node| node.is_primary()));
+                self.assign_slot(slot, source);
+            }
+            if self.nodes.myself().config_epoch == takeover.epochs.1 {
+                self.nodes.myself_mut().config_epoch = takeover.epochs.0;
+            }
+            let text = "Slots that were granted too long ago stay with their former owner: this node stood still \
+                        before it served them.";
+            self.log(Level::Warning, text.to_string());
+            self.todo.save(true);
+            self.todo.slot_map_changed();
+        }
+        self.grants_lapse();
     }
 
     /// Fails jobs whose granted slots this node does not take, as it stood still.
-    pub(in crate::bus) fn grants_lapse(&mut self) {
+    fn grants_lapse(&mut self) {
         let view = view!(self);
         self.migrations.grants_lapse(view);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bus::cluster_bus::Bus;
+    use crate::bus::migration_tests::{granted, migrations, says, state};
+    use crate::bus::test_bus::add_primary;
+    use crate::migration::{JobState, MigrationEffect, SyncWord};
+    use crate::node_id::NodeId;
+    use crate::slot_set::SlotSet;
+
+    #[test]
+    fn a_cancelled_source_waits_until_the_target_has_not_taken_the_slots() {
+        let (mut source, target, job) = granted();
+        source.cancel_migrations("test", 9).expect("one is under way");
+        assert!(says(&migrations(&mut source), SyncWord::Cancel));
+        source.tick(110);
+        assert_eq!(state(&source), JobState::FailoverGranted, "the target may have them");
+        source.migration_lost(&job, None, 120);
+        source.tick(210);
+        assert!(source.nodes().get(&target).expect("known").ping_sent > 0 && !state(&source).is_finished());
+        source.tick(310);
+        assert!(!state(&source).is_finished(), "it has not answered");
+        source.nodes.get_mut(&target).expect("known").ping_sent = 0;
+        source.tick(410);
+        assert_eq!(state(&source), JobState::Cancelled);
+        assert_eq!(migrations(&mut source).last(), Some(&MigrationEffect::Resume));
+
+        let (mut source, target, job) = granted();
+        source.cancel_migrations("test", 9).expect("one is under way");
+        source.migration_failed(&job, "garbage", 10);
+        source.tick(110);
+        source.nodes.get_mut(&target).expect("known").ping_sent = 0;
+        source.tick(210);
+        assert!(!state(&source).is_finished(), "the target may have the grant before it");
+        source.take_claim(target, 0, &SlotSet::of([2..=5]));
+        source.settle();
+        assert_eq!((state(&source), source.nodes().owner(3)), (JobState::Success, Some(target)));
+    }
+
+    /// The target has taken the slots, and only others have heard of it; or it has not.
+    #[test]
+    fn a_source_that_granted_slots_long_ago_asks_whether_they_were_taken() {
+        for (who_answers, is_taken) in [("target", false), ("most", false), ("most", true), ("nobody", false)] {
+            let (mut source, target, _) = granted();
+            let others = [add_primary(&mut source), add_primary(&mut source)];
+            for (slot, other) in (100..).zip(others) {
+                source.nodes.set_owner(slot, Some(other));
+            }
+            others.iter().for_each(|id| source.connect(*id));
+            let answer = |source: &mut Bus, id: &NodeId| {
+                let (now, node) = (source.now, source.nodes.get_mut(id).expect("known"));
+                (node.ping_sent, node.pong_received) = (0, now);
+            };
+            source.now = 10_000;
+            others.iter().chain([&target]).for_each(|id| answer(&mut source, id));
+            source.tick(10_100);
+            source.tick(10_200);
+            assert_eq!(state(&source), JobState::FailoverGranted, "nobody has answered since");
+            let answering = match who_answers {
+                "target" => &[target][..],
+                "most" => &others[..],
+                _ => &[],
+            };
+            answering.iter().for_each(|id| answer(&mut source, id));
+            source.tick(10_300);
+            assert_eq!(state(&source).is_finished(), who_answers == "target", "packets may be on their way");
+            if is_taken {
+                source.take_claim(target, 9, &SlotSet::of([2..=5]));
+                source.settle();
+            }
+            source.tick(10_800);
+            let expected = match who_answers {
+                "nobody" => JobState::FailoverGranted,
+                _ if is_taken => JobState::Success,
+                _ => JobState::Failed,
+            };
+            assert_eq!(state(&source), expected, "{who_answers}");
+            let resumes = migrations(&mut source).contains(&MigrationEffect::Resume);
+            assert_eq!(resumes, who_answers != "nobody");
+        }
     }
 }

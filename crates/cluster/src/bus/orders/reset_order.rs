@@ -31,7 +31,7 @@ impl Bus {
         }
         self.forgotten.clear();
         self.retained = SlotSet::none();
-        self.forget_takeovers();
+        self.takeovers.clear();
         if hard {
             self.current_epoch = 0;
             self.last_vote_epoch = 0;
