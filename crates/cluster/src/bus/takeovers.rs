@@ -97,7 +97,9 @@ impl Takeovers {
 
     /// Returns whether a takeover was withheld; none is any more.
     pub fn announce(&mut self) -> bool {
-        self.unsaid.iter_mut().fold(false, |any, unsaid| std::mem::take(&mut unsaid.is_withheld) || any)
+        let is_any = self.told_epoch().is_some();
+        self.unsaid.iter_mut().for_each(|unsaid| unsaid.is_withheld = false);
+        is_any
     }
 
     /// Returns the slots that are withheld.

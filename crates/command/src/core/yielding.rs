@@ -70,6 +70,20 @@ impl<'c> Context<'c> {
         Ok(self.lending_at_once())
     }
 
+    /// Decides on lending for a command that draws so many elements of the value at a key: it may walk through all.
+    ///
+    /// # Errors
+    /// As [`Context::yielding`].
+    pub fn yielding_to_draw(
+        &mut self,
+        key: Key<'_>,
+        wanted: usize,
+        len: impl Fn(&Object) -> usize,
+    ) -> Result<Yielding<'c>, Error> {
+        // A few elements need no look-up.
+        if wanted <= AT_ONCE { Ok(Yielding::never()) } else { self.yielding(self.elements(key, len)) }
+    }
+
     /// Decides on lending for work that cannot begin again: the worker is lent if the command runs apart.
     pub fn lending_at_once(&self) -> Yielding<'c> {
         if self.session.yielding == LendingMode::Apart { Yielding::of(self.engine, true) } else { Yielding::never() }
@@ -106,6 +120,12 @@ impl<'e> Yielding<'e> {
             Some(left) => self.left.set(left),
             None => self.check_clock(),
         }
+    }
+
+    /// Counts the items of an iterator as they are taken.
+    #[inline(always)]
+    pub fn over<I: Iterator>(&self, items: I) -> impl Iterator<Item = I::Item> {
+        items.inspect(|_| self.step())
     }
 
     #[cold]

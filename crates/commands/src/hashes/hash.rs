@@ -207,12 +207,12 @@ fn set_pairs(cx: &mut Context<'_>, args: &Args<'_>) -> Result<i64, Error> {
     if args.len() % 2 == 1 {
         return Err(Error::WrongArity(Word::of(cx.command.name)));
     }
-    let (limits, now) = (cx.engine.encoding_limits().hash(), now(cx));
+    let (limits, now, yielding) = (cx.engine.encoding_limits().hash(), now(cx), cx.yielding(args.len())?);
     let (key, pairs) = (cx.key(args, 1), args.len() as u64 / 2 - 1);
     let set = |hash: &mut Hash| {
         reserve(hash, args, 2, limits);
         let mut counts = (0, 0);
-        for index in (2..args.len()).step_by(2) {
+        for index in yielding.over((2..args.len()).step_by(2)) {
             let written = hash.set(&args[index], &args[index + 1], FieldTtl::Clear, now, limits);
             counts.0 += i64::from(written != Written::Replaced);
             counts.1 += usize::from(written == Written::AddedOverDue);
@@ -267,10 +267,10 @@ fn hget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn hmget(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let now = now(cx);
+    let (now, yielding) = (now(cx), cx.yielding(args.len())?);
     let hash = cx.keys.collection::<Hash>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
-    for field in args.from(2) {
+    for field in yielding.over(args.from(2)) {
         reply_item(cx.reply, hash.and_then(|hash| hash.get(field, now)));
     }
     Ok(())
@@ -298,12 +298,13 @@ fn hstrlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn hdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let now = now(cx);
+    let (now, yielding) = (now(cx), cx.yielding(args.len())?);
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let hash = edit.collection::<Hash>()?;
     let mut removed = 0;
     if hash.is_some_and(|hash| args.from(2).any(|field| hash.contains(field, now))) {
-        removed = edit.with(|hash: &mut Hash| args.from(2).filter(|field| hash.remove(field, now)).count())?;
+        let remove = |hash: &mut Hash| yielding.over(args.from(2)).filter(|field| hash.remove(field, now)).count();
+        removed = edit.with(remove)?;
         commit_removal(edit, removed as u64, "hdel");
     }
     cx.reply.int(removed as i64);

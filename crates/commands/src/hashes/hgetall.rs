@@ -6,6 +6,7 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
+use crate::core::yielding::Yielding;
 use crate::hashes::hash::{now, reply_item};
 use crate::keys::scan_options::{ScanWords, Scanned, parse_cursor, reply_elements, reply_nothing};
 use engine::Error;
@@ -235,21 +236,25 @@ fn hrandfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if show == Show::NestedPairs && count.unsigned_abs() > i64::MAX as u64 / 2 {
         return Err(Error::OutOfRange);
     }
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let yielding = cx.yielding_to_draw(key, wanted, |object| Hash::of(object).map_or(0, |hash| hash.view().len()))?;
     let Some(hash) = cx.keys.collection::<Hash>(key)? else {
         cx.reply.array(0);
         return Ok(());
     };
     let live = hash.live_len(now);
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 && live > 0 && wanted > chunked_reply::DRAWS_AT_ONCE.max(hash.len()) {
         let mut items = Vec::with_capacity(live);
-        hash.visit(now, |name, value| items.push((name.to_vec(), value.to_vec())));
+        hash.visit(now, |name, value| {
+            yielding.step();
+            items.push((name.to_vec(), value.to_vec()));
+        });
         show.header(cx.reply, wanted);
         chunked_reply::draw(cx, items, wanted, move |reply, (name, value)| {
             show.write(reply, Item::Bytes(name), Item::Bytes(value));
         });
     } else if count < 0 {
-        draw_with_repeats(cx.reply, hash, now, if live == 0 { 0 } else { wanted }, show);
+        draw_with_repeats(cx.reply, hash, now, if live == 0 { 0 } else { wanted }, show, &yielding);
     } else if wanted >= live {
         show.header(cx.reply, live);
         if hash.is_small() && live <= chunked_reply::AT_ONCE {
@@ -258,9 +263,9 @@ fn hrandfield(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             chunked_reply::list(cx, key, live, Fields::new(now, show));
         }
     } else if hash.encoding() == "hashtable" && wanted.saturating_mul(SPARSE) < hash.len() {
-        draw_distinct(cx.reply, hash, now, wanted, show);
+        draw_distinct(cx.reply, hash, now, wanted, show, &yielding);
     } else {
-        sample(cx.reply, hash, now, (wanted, live), show);
+        sample(cx.reply, hash, now, (wanted, live), show, &yielding);
     }
     Ok(())
 }
@@ -270,21 +275,22 @@ fn draw<'a>(hash: View<'a>, now: u64) -> Option<(Item<'a>, Item<'a>)> {
     (0..DRAWS).find_map(|_| hash.random(fastrand::u64(..), now))
 }
 
-fn draw_with_repeats(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show) {
+fn draw_with_repeats(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show, yielding: &Yielding<'_>) {
     let (mut drawn, mut found) = (0, Reply::new(Vec::new(), reply.protocol()));
     while drawn < wanted
         && let Some((name, value)) = draw(hash, now)
     {
         drawn += 1;
+        yielding.step();
         show.write(&mut found, name, value);
     }
     show.header(reply, drawn);
     reply.raw(found.as_slice());
 }
 
-fn draw_distinct(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show) {
+fn draw_distinct(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, show: Show, yielding: &Yielding<'_>) {
     let (mut names, mut found) = (HashSet::new(), Reply::new(Vec::new(), reply.protocol()));
-    for _ in 0..wanted.saturating_mul(10) {
+    for _ in yielding.over(0..wanted.saturating_mul(10)) {
         let Some((name, value)) = draw(hash, now).filter(|_| names.len() < wanted) else { break };
         if names.insert(name.to_vec()) {
             show.write(&mut found, name, value);
@@ -295,9 +301,17 @@ fn draw_distinct(reply: &mut Reply, hash: View<'_>, now: u64, wanted: usize, sho
 }
 
 /// Goes through all fields and takes each with the probability that leaves every choice equally likely.
-fn sample(reply: &mut Reply, hash: View<'_>, now: u64, (mut wanted, mut left): (usize, usize), show: Show) {
+fn sample(
+    reply: &mut Reply,
+    hash: View<'_>,
+    now: u64,
+    (mut wanted, mut left): (usize, usize),
+    show: Show,
+    yielding: &Yielding<'_>,
+) {
     show.header(reply, wanted);
     hash.visit(now, |name, value| {
+        yielding.step();
         if fastrand::usize(..left.max(1)) < wanted {
             wanted -= 1;
             show.write(reply, name, value);

@@ -140,10 +140,13 @@ fn pop_several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
 
 /// Returns the lending for taking so many members out.
 fn yielding<'c>(cx: &mut Context<'c>, key: Key<'_>, count: usize) -> Result<Yielding<'c>, Error> {
-    let members = |object: &Object| Set::of(object).map_or(0, Set::len);
     // A few members need no look-up.
     let elements = if count > yielding::AT_ONCE { cx.elements(key, members).min(count) } else { count };
     cx.yielding(elements)
+}
+
+fn members(object: &Object) -> usize {
+    Set::of(object).map_or(0, Set::len)
 }
 
 /// Returns the command that removes a key without members.
@@ -195,35 +198,35 @@ fn several(cx: &mut Context<'_>, args: &Args<'_>) -> Result<(), Error> {
     if count == i64::MIN {
         return Err(Error::NotNegatable);
     }
-    let key = cx.key(args, 1);
+    let (key, wanted) = (cx.key(args, 1), usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX));
+    let yielding = cx.yielding_to_draw(key, wanted, members)?;
     let Some(set) = cx.keys.collection::<Set>(key)? else {
         cx.reply.array(0);
         return Ok(());
     };
-    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
         cx.reply.array(wanted);
         if wanted > DRAWS_AT_ONCE.max(set.len()) {
             cx.flow = Flow::more(Draws { left: wanted, set: set.clone() });
         } else {
-            draw(set, wanted, cx.reply);
+            draw(set, wanted, cx.reply, &yielding);
         }
         return Ok(());
     }
     cx.reply.array(wanted.min(set.len()));
-    sample(set, wanted, |member| reply_member(cx.reply, member));
+    sample(set, wanted, &yielding, |member| reply_member(cx.reply, member));
     Ok(())
 }
 
 /// Shows `wanted` distinct members, or all if there are not so many.
-fn sample<'s>(set: &'s Set, wanted: usize, mut show: impl FnMut(Item<'s>)) {
+fn sample<'s>(set: &'s Set, wanted: usize, yielding: &Yielding<'_>, mut show: impl FnMut(Item<'s>)) {
     let len = set.len();
     let by_walk = !matches!(set, Set::Big(_)) || wanted.saturating_mul(DRAW_SHARE) > len;
     if wanted >= len || by_walk {
         // Each member is shown with the probability that leaves every choice equally likely (Knuth, "The Art of
         // Computer Programming", volume 2, algorithm S).
         let mut missing = wanted.min(len);
-        for (seen, member) in set.iter().enumerate() {
+        for (seen, member) in yielding.over(set.iter()).enumerate() {
             if missing > 0 && fastrand::usize(..len - seen) < missing {
                 missing -= 1;
                 show(member);
@@ -233,6 +236,7 @@ fn sample<'s>(set: &'s Set, wanted: usize, mut show: impl FnMut(Item<'s>)) {
     }
     let mut drawn = HashSet::with_capacity(wanted);
     while drawn.len() < wanted {
+        yielding.step();
         if let Some(member @ Item::Bytes(bytes)) = set.random(fastrand::u64(..))
             && drawn.insert(bytes.as_ptr())
         {
@@ -246,8 +250,8 @@ const DRAWS_AT_ONCE: usize = 10_000;
 /// Members that are drawn before others get their turn.
 const PIECE: usize = 1000;
 
-fn draw(set: &Set, count: usize, reply: &mut Reply) {
-    for _ in 0..count {
+fn draw(set: &Set, count: usize, reply: &mut Reply, yielding: &Yielding<'_>) {
+    for _ in yielding.over(0..count) {
         if let Some(member) = set.random(fastrand::u64(..)) {
             reply_member(reply, member);
         }
@@ -264,7 +268,7 @@ struct Draws {
 impl Resumable for Draws {
     fn step(&mut self, cx: &mut Context<'_>) -> bool {
         let count = self.left.min(PIECE);
-        draw(&self.set, count, cx.reply);
+        draw(&self.set, count, cx.reply, &Yielding::never());
         self.left -= count;
         self.left == 0
     }

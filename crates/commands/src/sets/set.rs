@@ -135,7 +135,7 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let limits = cx.engine.encoding_limits().set();
+    let (limits, yielding) = (cx.engine.encoding_limits().set(), cx.yielding(args.len())?);
     let (key, members) = (cx.key(args, 1), args.len() - 2);
     let add = |set: &mut Set| {
         if set.is_empty() {
@@ -144,7 +144,7 @@ fn sadd(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             // Clients see that the set outgrows its form even if it has all of these already.
             set.reserve(members, &limits);
         }
-        args.from(2).filter(|member| set.insert(member, &limits)).count()
+        yielding.over(args.from(2)).filter(|member| set.insert(member, &limits)).count()
     };
     let at_once = cx.keys.update(key, (EventClass::SET, "sadd"), |set| {
         let added = add(set);
@@ -171,10 +171,11 @@ fn add_to_any(mut edit: Edit<'_>, add: impl FnOnce(&mut Set) -> usize) -> Result
 }
 
 fn srem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let yielding = cx.yielding(args.len())?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let mut removed = 0;
     if edit.exists() {
-        removed = edit.with(|set: &mut Set| args.from(2).filter(|member| set.remove(member)).count())?;
+        removed = edit.with(|set: &mut Set| yielding.over(args.from(2)).filter(|member| set.remove(member)).count())?;
         commit_removal(edit, removed, "srem");
     }
     cx.reply.int(removed as i64);
@@ -232,9 +233,10 @@ fn sismember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn smismember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let yielding = cx.yielding(args.len())?;
     let set = cx.keys.collection::<Set>(cx.key(args, 1))?;
     cx.reply.array(args.len() - 2);
-    for member in args.from(2) {
+    for member in yielding.over(args.from(2)) {
         cx.reply.int(set.is_some_and(|set| set.contains(member)).into());
     }
     Ok(())

@@ -6,6 +6,7 @@ use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
 use crate::sorted_sets::sorted_set::{begin_pairs, reply_pair, reply_pairs};
 use engine::Error;
+use engine::data::value::{Collection, Object};
 use foldhash::fast::RandomState;
 use std::collections::HashSet;
 use structures::sorted_set::SortedSet;
@@ -46,20 +47,26 @@ fn zrandmember(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if with_scores && !(-(i64::MAX / 2)..=i64::MAX / 2).contains(&count) {
         return Err(Error::OutOfRange);
     }
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let members = |object: &Object| SortedSet::of(object).map_or(0, SortedSet::len);
+    let yielding = cx.yielding_to_draw(cx.key(args, 1), wanted, members)?;
     let Some(set) = cx.keys.collection::<SortedSet>(cx.key(args, 1))? else {
         cx.reply.array(0);
         return Ok(());
     };
-    let (len, wanted) = (set.len(), usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX));
+    let len = set.len();
     if count < 0 && wanted > chunked_reply::DRAWS_AT_ONCE.max(len) {
-        let items: Vec<_> = set.iter().map(|(member, score)| (member.to_vec(), score)).collect();
+        let items: Vec<_> = yielding.over(set.iter()).map(|(member, score)| (member.to_vec(), score)).collect();
         let paired = begin_pairs(cx.reply, wanted, with_scores);
         chunked_reply::draw(cx, items, wanted, move |reply, (member, score)| {
             reply_pair(reply, member, *score, with_scores, paired);
         });
         return Ok(());
     }
-    let at = |rank: usize| set.range(rank..rank + 1).next().unwrap_or_default();
+    let at = |rank: usize| {
+        yielding.step();
+        set.range(rank..rank + 1).next().unwrap_or_default()
+    };
     if count < 0 {
         let picks = Picks { left: wanted, len };
         reply_pairs(cx.reply, picks.map(at), with_scores);

@@ -267,12 +267,13 @@ pub(crate) fn add_scores(
     members: impl Iterator<Item = usize> + Clone,
 ) -> Result<(), Error> {
     let pairs = || scores.iter().zip(members.clone().map(|index| &args[index]));
+    let yielding = cx.yielding(scores.len())?;
     let (key, limits) = (cx.key(args, 1), cx.engine.encoding_limits().sorted_set());
     let insert = |set: &mut SortedSet| {
         // A command that could have made the set outgrow its encoding does so even if it adds nothing, as in Valkey.
         let longest = pairs().map(|(_, member)| member.len()).max().unwrap_or(0);
         set.reserve(scores.len(), longest, limits);
-        options.insert(set, pairs(), limits)
+        options.insert(set, yielding.over(pairs()), limits)
     };
     let at_once = cx.keys.update(key, (EventClass::SORTED_SET, options.event()), |set| {
         let done = insert(set);
@@ -332,6 +333,7 @@ impl Default for Added {
 }
 
 fn zrem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let yielding = cx.yielding(args.len())?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     let present = match edit.collection::<SortedSet>()? {
         Some(set) => args.from(2).any(|member| set.score(member).is_some()),
@@ -339,8 +341,9 @@ fn zrem(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     };
     let mut removed = 0;
     if present {
-        removed =
-            edit.with(|set: &mut SortedSet| args.from(2).filter(|member| set.remove(member).is_some()).count())?;
+        removed = edit.with(|set: &mut SortedSet| {
+            yielding.over(args.from(2)).filter(|member| set.remove(member).is_some()).count()
+        })?;
         commit_removal(edit, removed, "zrem");
     }
     cx.reply.int(removed as i64);

@@ -6,11 +6,13 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, FAST, Group as Family, WRITE, key};
 use crate::core::context::Context;
+use crate::core::yielding::{self, Yielding};
 use crate::streams::consume::once_more;
 use crate::streams::own_words;
 use crate::streams::stream::{parse_bound, parse_id, reply_entry, reply_id};
 use crate::streams::stream_records::{acknowledged_record, are_claimed, claim_record, position_record};
 use engine::data::event_class::EventClass;
+use engine::data::value::{Collection, Object};
 use engine::propagation::effects::Record;
 use engine::{Error, Word};
 use resp::Reply;
@@ -304,6 +306,12 @@ fn xautoclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             return Err(Error::Syntax);
         }
     }
+    let yielding = if count.saturating_mul(ATTEMPTS) > yielding::AT_ONCE as u64 {
+        let pending = |object: &Object| Stream::of(object)?.group(&args[2]).map(ConsumerGroup::pending_len);
+        cx.yielding(cx.elements(cx.key(args, 1), |object| pending(object).unwrap_or(0)))?
+    } else {
+        Yielding::never()
+    };
     with_claimant(cx, args, min_idle, |claimant, reply| {
         claimant.just_id = just_id;
         let (mut attempts, mut left) = (count * ATTEMPTS, count);
@@ -322,6 +330,7 @@ fn xautoclaim(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
                 break;
             };
             let before = *before;
+            yielding.step();
             attempts -= 1;
             next = id.next();
             if !claimant.stream.contains(id) {

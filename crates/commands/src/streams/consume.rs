@@ -8,6 +8,7 @@ use crate::blocking::Wait;
 use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group as Family, WRITE};
 use crate::core::context::Context;
+use crate::core::yielding::Yielding;
 use crate::streams::stream::{parse_id, reply_fields, reply_id};
 use crate::streams::stream_records::{acknowledged_record, claim_record, position_record};
 use crate::streams::xread::{Budget, ReadOptions, StreamAnswers, stream_keys};
@@ -43,6 +44,11 @@ enum From {
 fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = ReadOptions::parse(cx, args, true)?;
     let group_at = options.group_at.unwrap_or(0);
+    let yielding = options.yielding(cx, args, |stream, id| match stream.group(&args[group_at]) {
+        Some(group) if id == b">" => group.last_id.next(),
+        Some(_) => parse_id(id, 0).ok(),
+        None => None,
+    })?;
     let mut wanted = Vec::with_capacity(options.streams);
     for index in options.key_indices() {
         let stream = cx.keys.collection::<Stream>(cx.key(args, index))?;
@@ -60,7 +66,7 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             },
         });
     }
-    let mut told = Told { answers: StreamAnswers::default(), budget: options.budget(cx.reply) };
+    let mut told = Told { answers: StreamAnswers::default(), budget: options.budget(cx.reply), yielding };
     let mut log = cx.engine.has_log().then(Vec::new);
     for (index, from) in options.key_indices().zip(wanted) {
         if told.budget.limit() > 0 {
@@ -81,9 +87,10 @@ fn xreadgroup(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// The results of the streams before.
-struct Told {
+struct Told<'c> {
     answers: StreamAnswers,
     budget: Budget,
+    yielding: Yielding<'c>,
 }
 
 /// The result of reading one stream.
@@ -101,7 +108,7 @@ fn read_one(
     options: &ReadOptions,
     index: usize,
     from: From,
-    told: &mut Told,
+    told: &mut Told<'_>,
     log: &mut Option<Vec<Record>>,
 ) -> Result<(), Error> {
     let group_at = options.group_at.unwrap_or(0);
@@ -116,9 +123,10 @@ fn read_one(
             if let Some(consumer) = group.consumer_mut(consumer) {
                 consumer.seen_at = now;
             }
-            let Told { answers, budget } = told;
+            let Told { answers, budget, yielding } = told;
             let left = budget.limit();
-            let mut reader = Reader { stream, group, consumer, now, left, budget, dropped: 0, log: log.as_mut() };
+            let mut reader =
+                Reader { stream, group, consumer, now, left, budget, yielding, dropped: 0, log: log.as_mut() };
             let begins = reply.len();
             let (any, given) = reader.read(from, answers, reply, key.name, options, &args[group_at]);
             let answered = any && (given > 0 || !reader.budget.is_spent());
@@ -160,6 +168,7 @@ struct Reader<'r> {
     /// Entries that it may still receive.
     left: u64,
     budget: &'r mut Budget,
+    yielding: &'r Yielding<'r>,
     /// Pending entries that turned out to be deleted from the stream.
     dropped: u64,
     log: Option<&'r mut Vec<Record>>,
@@ -273,6 +282,7 @@ impl Reader<'_> {
                 break;
             }
             self.stream.count_read(self.group, id);
+            self.yielding.step();
             given += 1;
             if options.no_ack {
                 continue;
@@ -305,6 +315,7 @@ impl Reader<'_> {
         {
             let own = self.group.consumer(self.consumer).and_then(|consumer| consumer.pending_from(start).next());
             let Some(id) = own else { break };
+            self.yielding.step();
             let begins = reply.len();
             let mut cursor = self.stream.range(id, id);
             let is_there = cursor.next().is_some();

@@ -263,6 +263,7 @@ fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if are_acknowledged(args, cx.keys.origin().caller) {
         return own_words::take(cx, args);
     }
+    let yielding = cx.yielding(args.len())?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     edit.count_read();
     if edit.collection::<Stream>()?.is_none_or(|stream| stream.group(&args[2]).is_none()) {
@@ -273,7 +274,8 @@ fn xack(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     args.from(3).try_for_each(|id| parse_id(id, 0).map(drop))?;
     let done = edit.with(|stream: &mut Stream| {
         let Some(group) = stream.group_mut(&args[2]) else { return 0 };
-        args.from(3).flat_map(|id| parse_id(id, 0)).filter(|id| group.acknowledge(*id)).count()
+        let ids = yielding.over(args.from(3)).flat_map(|id| parse_id(id, 0));
+        ids.filter(|id| group.acknowledge(*id)).count()
     })?;
     if done > 0 {
         edit.commit_beside(done as u64, None);

@@ -3,9 +3,11 @@
 use crate::core::args::Args;
 use crate::core::command::{Command, Group as Family, READONLY, key};
 use crate::core::context::Context;
+use crate::core::yielding::{self, Yielding};
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::{parse_range, reply_id};
 use engine::Error;
+use engine::data::value::Collection;
 use resp::Reply;
 use structures::stream::{ConsumerGroup, ConsumerRef, Id, Stream};
 
@@ -57,12 +59,18 @@ impl<'a> Filter<'a> {
 fn xpending(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args)?;
     let now = cx.now_ms().0;
+    let yielding = match &filter {
+        Some(filter) if filter.count > yielding::AT_ONCE as u64 => {
+            cx.yielding(cx.elements(cx.key(args, 1), |object| Stream::of(object).map_or(0, Stream::len) as usize))?
+        }
+        _ => Yielding::never(),
+    };
     let stream = cx.keys.collection::<Stream>(cx.key(args, 1))?;
     let group = stream.and_then(|stream| stream.group(&args[2]));
     let group = group.ok_or_else(|| no_key_or_group(&args[1], &args[2]))?;
     match filter {
         None => summary(cx.reply, group),
-        Some(filter) => entries(cx.reply, group, &filter, now),
+        Some(filter) => entries(cx.reply, group, &filter, now, &yielding),
     }
     Ok(())
 }
@@ -89,7 +97,7 @@ fn summary(reply: &mut Reply, group: &ConsumerGroup) {
     }
 }
 
-fn entries(reply: &mut Reply, group: &ConsumerGroup, filter: &Filter<'_>, now: i64) {
+fn entries(reply: &mut Reply, group: &ConsumerGroup, filter: &Filter<'_>, now: i64, yielding: &Yielding<'_>) {
     let consumer = filter.consumer.map(|name| group.find(name));
     if consumer == Some(None) {
         return reply.array(0);
@@ -100,12 +108,15 @@ fn entries(reply: &mut Reply, group: &ConsumerGroup, filter: &Filter<'_>, now: i
     let found: Vec<Id> = match consumer.flatten().and_then(|at: ConsumerRef| group.consumer(at)) {
         Some(consumer) => {
             let own = consumer.pending_from(filter.start).take_while(|id| *id <= filter.end);
-            own.filter(wanted).take(count).collect()
+            yielding.over(own).filter(wanted).take(count).collect()
         }
-        None => group.pending_range(filter.start, filter.end).map(|(id, _)| id).filter(wanted).take(count).collect(),
+        None => {
+            let all = group.pending_range(filter.start, filter.end).map(|(id, _)| id);
+            yielding.over(all).filter(wanted).take(count).collect()
+        }
     };
     reply.array(found.len());
-    for id in found {
+    for id in yielding.over(found.into_iter()) {
         let pending = group.pending(id);
         let owner = pending.and_then(|pending| group.consumer(pending.consumer?));
         reply.array(4);

@@ -4,6 +4,7 @@ use crate::core::args::Args;
 use crate::core::chunked_reply;
 use crate::core::command::{Command, Group, READONLY, key};
 use crate::core::context::Context;
+use crate::core::yielding::Yielding;
 use crate::streams::stream::{parse_range, reply_entry};
 use engine::Error;
 use engine::data::value::{Collection, Object};
@@ -67,7 +68,7 @@ fn range(cx: &mut Context<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(
         return Ok(());
     }
     if count.min(stream.len()) <= AT_ONCE {
-        write(cx.reply, stream, start, end, count, backwards);
+        write(cx.reply, stream, start, end, count, backwards, &Yielding::never());
         return Ok(());
     }
     let len = stream.count(start, end, count);
@@ -77,12 +78,21 @@ fn range(cx: &mut Context<'_>, args: &mut Args<'_>, backwards: bool) -> Result<(
 }
 
 /// Writes an array of up to `count` entries.
-pub(crate) fn write(reply: &mut Reply, stream: &Stream, start: Id, end: Id, count: u64, backwards: bool) {
+pub(crate) fn write(
+    reply: &mut Reply,
+    stream: &Stream,
+    start: Id,
+    end: Id,
+    count: u64,
+    backwards: bool,
+    yielding: &Yielding<'_>,
+) {
     let mut cursor = if backwards { stream.range_back(start, end) } else { stream.range(start, end) };
     let (mark, mut written) = (reply.begin_array(), 0);
     while written < count
         && let Some(id) = cursor.next()
     {
+        yielding.step();
         reply_entry(reply, id, &mut cursor);
         written += 1;
     }

@@ -188,13 +188,15 @@ fn xlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 fn xdel(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let yielding = cx.yielding(args.len())?;
     let mut edit = cx.keys.edit(cx.key(args, 1));
     if edit.collection::<Stream>()?.is_none() {
         cx.reply.int(0);
         return Ok(());
     }
     let ids = args.from(2).map(|id| parse_id(id, 0)).collect::<Result<Vec<Id>, Error>>()?;
-    let deleted = edit.with(|stream: &mut Stream| ids.iter().filter(|id| stream.delete(**id)).count())?;
+    let delete = |stream: &mut Stream| yielding.over(ids.iter()).filter(|id| stream.delete(**id)).count();
+    let deleted = edit.with(delete)?;
     if deleted > 0 {
         edit.commit_many(deleted as u64, EventClass::STREAM, "xdel");
     } else {

@@ -4,9 +4,11 @@ use crate::core::args::Args;
 use crate::core::command::{Command, Group as Family, READONLY, key};
 use crate::core::context::Context;
 use crate::core::help::HELP;
+use crate::core::yielding::Yielding;
 use crate::streams::group::no_group;
 use crate::streams::range;
 use crate::streams::stream::{reply_entry, reply_id};
+use engine::data::value::{Collection, Object};
 use engine::{Error, Word};
 use resp::Reply;
 use structures::stream::{Consumer, ConsumerGroup, Id, Stream};
@@ -72,6 +74,14 @@ pub const COMMANDS: &[Command] = &[Command {
 const FULL_COUNT: u64 = 10;
 
 fn stream(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
+    let all = |object: &Object| {
+        let pending = |stream: &Stream| stream.groups().map(|(_, group)| group.pending_len()).sum::<usize>();
+        Stream::of(object).map_or(0, |stream| stream.len() as usize + pending(stream))
+    };
+    let yielding = match args.len() {
+        6 => cx.yielding(cx.elements(cx.key(args, 2), all))?,
+        _ => Yielding::never(),
+    };
     let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NoSuchKey)?;
     let full = args.len() > 3 && args.is(3, "full");
     let fits = match args.len() {
@@ -104,10 +114,10 @@ fn stream(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     if full {
         reply.bulk(b"entries");
         let shown = if count == 0 { u64::MAX } else { count };
-        range::write(reply, stream, Id::MIN, Id::MAX, shown, false);
+        range::write(reply, stream, Id::MIN, Id::MAX, shown, false, &yielding);
         reply.bulk(b"groups");
         reply.array(stream.groups().len());
-        stream.groups().for_each(|(name, group)| full_group(reply, stream, name, group, shown));
+        stream.groups().for_each(|(name, group)| full_group(reply, stream, name, group, shown, &yielding));
         return Ok(());
     }
     number(reply, "groups", stream.groups().len() as i64);
@@ -163,7 +173,14 @@ fn position(reply: &mut Reply, stream: &Stream, group: &ConsumerGroup) {
     number_or_null(reply, "lag", stream.lag(group));
 }
 
-fn full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &ConsumerGroup, count: u64) {
+fn full_group(
+    reply: &mut Reply,
+    stream: &Stream,
+    name: &[u8],
+    group: &ConsumerGroup,
+    count: u64,
+    yielding: &Yielding<'_>,
+) {
     let shown = |len: usize| len.min(usize::try_from(count).unwrap_or(usize::MAX));
     reply.map(7);
     reply.bulk(b"name");
@@ -173,7 +190,7 @@ fn full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &ConsumerG
     reply.bulk(b"pending");
     let pending = shown(group.pending_len());
     reply.array(pending);
-    for (pending_id, pending) in group.pending_range(Id::MIN, Id::MAX).take(pending) {
+    for (pending_id, pending) in yielding.over(group.pending_range(Id::MIN, Id::MAX).take(pending)) {
         let owner = pending.consumer.and_then(|at| group.consumer(at));
         reply.array(4);
         reply_id(reply, pending_id);
@@ -193,7 +210,7 @@ fn full_group(reply: &mut Reply, stream: &Stream, name: &[u8], group: &ConsumerG
         reply.bulk(b"pending");
         let pending = shown(consumer.pending_len());
         reply.array(pending);
-        for pending_id in consumer.pending_from(Id::MIN).take(pending) {
+        for pending_id in yielding.over(consumer.pending_from(Id::MIN).take(pending)) {
             let pending = group.pending(pending_id);
             reply.array(3);
             reply_id(reply, pending_id);

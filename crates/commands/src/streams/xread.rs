@@ -5,8 +5,10 @@ use crate::core::args::Args;
 use crate::core::command::{BLOCKING, Command, Group, READONLY, keyword};
 use crate::core::context::Context;
 use crate::core::instrument;
+use crate::core::yielding::{self, Yielding};
 use crate::streams::stream::{parse_id, reply_entry};
 use engine::Error;
+use engine::data::value::{Collection, Object};
 use engine::data::value_type::STREAM;
 use resp::reply::Mark;
 use resp::{Protocol, Reply};
@@ -118,6 +120,30 @@ impl ReadOptions {
     }
 
     /// Returns the budget of the reply, which begins now.
+    /// Returns the lending for so many entries; `start` returns the first entry that an id asks for.
+    pub fn yielding<'c>(
+        &self,
+        cx: &mut Context<'c>,
+        args: &Args<'_>,
+        start: impl Fn(&Stream, &[u8]) -> Option<Id>,
+    ) -> Result<Yielding<'c>, Error> {
+        let most = self.limit();
+        if most <= yielding::AT_ONCE as u64 {
+            return Ok(Yielding::never());
+        }
+        let entries = self.key_indices().map(|index| {
+            let count = |object: &Object| {
+                let stream = Stream::of(object);
+                let start = stream.and_then(|stream| start(stream, &args[self.id_at(index)]));
+                let most = most.min(yielding::AT_ONCE as u64 + 1);
+                stream.zip(start).map_or(0, |(stream, start)| stream.count(start, Id::MAX, most) as usize)
+            };
+            cx.elements(cx.key(args, index), count)
+        });
+        let entries = entries.sum();
+        cx.yielding(entries)
+    }
+
     pub fn budget(&self, reply: &Reply) -> Budget {
         let end = self.max_size.map_or(usize::MAX, |size| reply.len().saturating_add(size));
         Budget { of_one: self.limit(), of_all: self.max_count.unwrap_or(u64::MAX), end, any: false, full: false }
@@ -182,6 +208,7 @@ fn unbalanced(for_group: bool) -> Error {
 
 fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let options = ReadOptions::parse(cx, args, false)?;
+    let yielding = options.yielding(cx, args, |_, id| parse_id(id, 0).ok())?;
     let mut after = Vec::with_capacity(options.streams);
     for index in options.key_indices() {
         let text = &args[options.id_at(index)];
@@ -213,7 +240,7 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
         }
         let begins = cx.reply.len();
         answers.begin(cx.reply, key.name);
-        if write(cx.reply, stream, start, limit, &mut budget) == 0 {
+        if write(cx.reply, stream, start, limit, &mut budget, &yielding) == 0 {
             answers.take_back(cx.reply, begins);
         }
     }
@@ -236,13 +263,21 @@ fn xread(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 }
 
 /// Writes an array of up to `limit` entries, as far as the budget allows; returns how many.
-fn write(reply: &mut Reply, stream: &Stream, start: Id, limit: u64, budget: &mut Budget) -> u64 {
+fn write(
+    reply: &mut Reply,
+    stream: &Stream,
+    start: Id,
+    limit: u64,
+    budget: &mut Budget,
+    yielding: &Yielding<'_>,
+) -> u64 {
     let mut cursor = stream.range(start, Id::MAX);
     let (mark, mut written) = (reply.begin_array(), 0);
     while written < limit
         && let Some(id) = cursor.next()
     {
         let begins = reply.len();
+        yielding.step();
         reply_entry(reply, id, &mut cursor);
         if !budget.takes(reply, begins) {
             break;
