@@ -88,9 +88,33 @@ fn others_are_answered_while_a_command_works_on_large_collections() {
             ("SORT {t}l STORE {t}d", "{t}l"),
             ("COPY {t}z {t}d REPLACE", "{t}z"),
             ("COPY {t}h {t}d REPLACE", "{t}h"),
+            ("ZRANDMEMBER {t}z -200000", "{t}z"),
+            ("SRANDMEMBER {t}s 150000", "{t}s"),
+            ("HRANDFIELD {t}h -200000", "{t}h"),
             ("SPOP {t}s 100000", "{t}s"),
         ] {
             others_are_answered_during(server, command, key);
+        }
+    });
+}
+
+#[test]
+fn others_are_answered_while_a_command_works_on_a_long_stream() {
+    on_each_thread_count(&[], |server| {
+        let mut client = server.client();
+        let add = "for id = 1, ARGV[1] do redis.call('XADD', KEYS[1], id .. '-1', 'field', id) end return 'filled'";
+        assert_eq!(ask(&mut client, &format!("EVAL \"{add}\" 1 {{t}}x {MEMBERS}")), "\"filled\"");
+        assert_eq!(ask(&mut client, "XGROUP CREATE {t}x g 0"), "OK");
+        let take = "return #redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', KEYS[1], '>')[1][2]";
+        assert_eq!(ask_integer(&mut client, &format!("EVAL \"{take}\" 1 {{t}}x")), MEMBERS as i64);
+        for command in [
+            "XREAD STREAMS {t}x 0",
+            "XREADGROUP GROUP g c STREAMS {t}x 0",
+            "XPENDING {t}x g - + 200000",
+            "XAUTOCLAIM {t}x g d 0 0 COUNT 200000",
+            "XINFO STREAM {t}x FULL COUNT 0",
+        ] {
+            others_are_answered_during(server, command, "{t}x");
         }
     });
 }

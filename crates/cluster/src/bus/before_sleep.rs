@@ -35,10 +35,8 @@ impl Bus {
         if !todo.dropped_channels.is_empty() {
             self.effects.push(Effect::DropShardSubscribers(todo.dropped_channels));
         }
-        if todo.slot_map_changed && !self.effects.contains(&Effect::SlotMapChanged) {
-            // Behind the file, before all packets: slots are served here when others learn of that.
-            let place = usize::from(matches!(self.effects.first(), Some(Effect::Save { .. })));
-            self.effects.insert(place, Effect::SlotMapChanged);
+        if todo.slot_map_changed {
+            self.publish_slot_map();
         }
         if !todo.lost_slots.is_empty() {
             self.removals += 1;
@@ -48,6 +46,16 @@ impl Bus {
         if todo.save {
             self.save(todo.is_durable, false);
         }
+    }
+
+    /// Publishes the slot map behind the file and changes of the role, before all other effects: slots are served here
+    /// when others learn of that, and a node that follows another primary does not pass its data for that one's.
+    fn publish_slot_map(&mut self) {
+        self.effects.retain(|effect| *effect != Effect::SlotMapChanged);
+        let is_first =
+            |effect: &Effect| matches!(effect, Effect::Save { .. } | Effect::Follow { .. } | Effect::Lead { .. });
+        let place = self.effects.iter().rposition(is_first).map_or(0, |last| last + 1);
+        self.effects.insert(place, Effect::SlotMapChanged);
     }
 
     /// Saves the file before all effects that wait: it then has everything that was known before them.
@@ -65,7 +73,8 @@ impl Bus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bus::test_bus::bus;
+    use crate::bus::test_bus::{add_primary, bus};
+    use crate::packet::MessageType;
     use crate::slot_set::SlotSet;
 
     #[test]
@@ -79,5 +88,26 @@ mod tests {
         let effects: Vec<_> = effects.into_iter().filter(|effect| !matches!(effect, Effect::Log { .. })).collect();
         let saved = Effect::Save { is_durable: false, is_asked_for: false };
         assert_eq!(effects, [saved, Effect::SlotMapChanged, Effect::LoseSlots(lost)]);
+    }
+
+    #[test]
+    fn the_map_follows_a_change_of_the_role_and_precedes_packets() {
+        let mut bus = bus();
+        let primary = add_primary(&mut bus);
+        bus.connect(primary);
+        let link = bus.nodes.get(&primary).and_then(|node| node.link).expect("a link");
+        bus.todo.slot_map_changed();
+        bus.settle();
+        bus.send_ping(link, MessageType::Ping);
+        bus.become_replica_of(primary, true, true);
+        bus.settle();
+        let effects = bus.take_effects();
+        let place = |is_it: fn(&Effect) -> bool| effects.iter().position(is_it).expect("it is there");
+        let map = place(|effect| *effect == Effect::SlotMapChanged);
+        assert_eq!(map, place(|effect| matches!(effect, Effect::Follow { .. })) + 1);
+        bus.todo.slot_map_changed();
+        bus.send_ping(link, MessageType::Ping);
+        bus.settle();
+        assert_eq!(bus.take_effects()[0], Effect::SlotMapChanged);
     }
 }
