@@ -102,11 +102,15 @@ fn others_are_answered_while_a_command_works_on_large_collections() {
 fn others_are_answered_while_a_command_works_on_a_long_stream() {
     on_each_thread_count(&[], |server| {
         let mut client = server.client();
-        let add = "for id = 1, ARGV[1] do redis.call('XADD', KEYS[1], id .. '-1', 'field', id) end return 'filled'";
-        assert_eq!(ask(&mut client, &format!("EVAL \"{add}\" 1 {{t}}x {MEMBERS}")), "\"filled\"");
+        let run = |script: &str, client: &mut redis::Connection| {
+            let done: usize =
+                redis::cmd("EVAL").arg(script).arg(1).arg("{t}x").arg(MEMBERS).query(client).expect("a reply");
+            assert_eq!(done, MEMBERS);
+        };
+        let add = "for id = 1, ARGV[1] do redis.call('XADD', KEYS[1], id .. '-1', 'field', id) end return ARGV[1] + 0";
+        run(add, &mut client);
         assert_eq!(ask(&mut client, "XGROUP CREATE {t}x g 0"), "OK");
-        let take = "return #redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', KEYS[1], '>')[1][2]";
-        assert_eq!(ask_integer(&mut client, &format!("EVAL \"{take}\" 1 {{t}}x")), MEMBERS as i64);
+        run("return #redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', KEYS[1], '>')[1][2]", &mut client);
         for command in [
             "XREAD STREAMS {t}x 0",
             "XREADGROUP GROUP g c STREAMS {t}x 0",
