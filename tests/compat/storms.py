@@ -384,7 +384,10 @@ def hand_over(storm, which, how, how_long):
         if how < 0.3:
             pause_process(storm, storm.nodes.index(node) / len(storm.nodes) + 0.01, 0, how_long)
         storm.wait("the failover ends", lambda: old.info()["master_failover_state"] == "no-failover")
-    if not node.is_paused and node.info()["role"] == "master":
+    if old.info()["role"] == "slave":
+        # A node that is stopped leads when it goes on.
+        storm.undo(everything=True)
+        storm.wait(f"{storm.name(node)} leads", lambda: node.info()["role"] == "master")
         storm.tell(f"{storm.name(node)} leads")
         storm.lead(node, "reply")
 
