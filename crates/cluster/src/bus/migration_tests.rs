@@ -20,7 +20,7 @@ fn source() -> (Bus, NodeId) {
 }
 
 /// Returns a node that knows another primary, which owns slots 0 to 9, and that primary's name.
-fn target() -> (Bus, NodeId) {
+pub(super) fn target() -> (Bus, NodeId) {
     let mut target = bus();
     let source = add_primary(&mut target);
     (0..=9).for_each(|slot| _ = target.nodes.set_owner(slot, Some(source)));
@@ -65,7 +65,7 @@ fn paused(source: &mut Bus, target: NodeId) -> JobName {
     job
 }
 
-fn establish(target: &mut Bus, source: NodeId) -> JobName {
+pub(super) fn establish(target: &mut Bus, source: NodeId) -> JobName {
     let name = [b'j'; 40];
     let words: [&[u8]; 7] = [b"SOURCE", &source.0, b"NAME", &name, b"SLOTSRANGE", b"2", b"5"];
     target.establish_import(&words, false, 1).expect("may come")

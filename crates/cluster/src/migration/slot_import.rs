@@ -137,7 +137,8 @@ impl Migrations {
 
     /// Returns whether this node took the slot from that one so recently that the source, which claims it with this
     /// epoch, may not know of the takeover. The source is paused for as long, and claims the slot as before until then.
-    /// Any node outside this one's shard may be the source of a job whose source is unknown.
+    /// Any node may be the source of a job whose source is unknown. A node of this node's shard knows of the takeover,
+    /// and claims the slot as the successor.
     pub(crate) fn has_just_come_from(
         &self,
         slot: u16,
@@ -149,8 +150,8 @@ impl Migrations {
         self.jobs.iter().filter(|job| job.slots.contains(slot)).any(|job| {
             let is_recent = job.taken.is_some_and(|taken| view.now - taken <= longest);
             let is_old = job.known_since.get(&source).is_none_or(|known| epoch <= *known);
-            let may_be_source = if job.source == UNKNOWN { !is_in_my_shard } else { job.source == source };
-            is_recent && is_old && may_be_source
+            let may_be_source = job.source == UNKNOWN || job.source == source;
+            is_recent && is_old && may_be_source && !is_in_my_shard
         })
     }
 

@@ -14,15 +14,19 @@ use std::sync::atomic::Ordering::Relaxed;
 impl PrimaryThread {
     /// Begins the history, with a name of its own.
     pub(super) fn begin_backlog(&mut self) {
-        let status = self.shared.engine.replication();
-        status.update_history(|history| *history = History::new(new_id()));
-        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
-        self.backlog = Some(Backlog::new(status.offset(), size));
-        let history = status.history();
+        self.shared.engine.replication().update_history(|history| *history = History::new(new_id()));
+        self.open_backlog();
+        let history = self.shared.engine.replication().history();
         log::notice(format_args!(
             "Replication backlog created, my new replication IDs are '{}' and '{}'",
             history.id, history.second
         ));
+    }
+
+    /// Retains the stream from its present end on, under the history's name.
+    pub(super) fn open_backlog(&mut self) {
+        let size = self.shared.engine.config().snapshot().bytes(Directive::REPL_BACKLOG_SIZE);
+        self.backlog = Some(Backlog::new(self.shared.engine.replication().offset(), size));
     }
 
     /// Begins the stream for a replica. An empty stream gets its first word, so that its length is not 0: nodes of a

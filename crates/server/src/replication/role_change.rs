@@ -136,7 +136,8 @@ impl PrimaryThread {
         self.alone_since = now;
         self.promote();
         if self.backlog.is_none() && self.keeps_log() {
-            self.begin_backlog();
+            // Members that have the data of a history which this server has read from its files know it by its name.
+            self.open_backlog();
         }
         if self.backlog.is_some() {
             self.begin_reading(reader);

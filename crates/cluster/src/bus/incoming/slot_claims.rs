@@ -57,8 +57,8 @@ impl Bus {
         let shard_is_empty = self.nodes.get(&served_as).is_none_or(|node| node.slots.is_empty());
         if took_over && shard_is_empty {
             self.lost_all_to(claimant, claimed.len() >= outcome.lost_by_shard, is_in_my_shard, &outcome);
-        } else if is_in_my_shard && self.may_be_replaced() {
-            // Other nodes may have the rest of this node's slots by now.
+        } else if is_in_my_shard {
+            // Other nodes may have the rest of this node's slots by now, or take it within a moment.
             self.retained = self.retained.union(&outcome.lost);
         } else {
             self.lose_keys_in(&outcome.lost);

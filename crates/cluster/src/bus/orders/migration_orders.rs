@@ -350,7 +350,8 @@ impl Bus {
 #[cfg(test)]
 mod tests {
     use crate::bus::cluster_bus::Bus;
-    use crate::bus::migration_tests::{granted, migrations, says, state};
+    use crate::bus::migration_tests::{establish, granted, migrations, says, state, target};
+    use crate::bus::model::bus_effect::Effect;
     use crate::bus::test_bus::add_primary;
     use crate::migration::{JobState, MigrationEffect, SyncWord};
     use crate::node_id::NodeId;
@@ -426,5 +427,24 @@ mod tests {
             let resumes = migrations(&mut source).contains(&MigrationEffect::Resume);
             assert_eq!(resumes, who_answers != "nobody");
         }
+    }
+
+    /// The source has given all its slots away, follows the target, and is elected in its place.
+    #[test]
+    fn a_former_source_that_takes_the_targets_place_takes_all_slots_with_their_keys() {
+        let (mut bus, source) = target();
+        bus.add_slots(&[(100, 109)], 1).expect("free");
+        let job = establish(&mut bus, source);
+        for word in [SyncWord::Ack, SyncWord::SnapshotEof, SyncWord::Paused, SyncWord::FailoverGranted] {
+            bus.migration_word(&job, Some(word), 2);
+        }
+        bus.map_in_force(&bus.slot_map(), 3);
+        bus.nodes.get_mut(&source).expect("known").shard_id = bus.nodes.myself().shard_id;
+        bus.take_effects();
+        let epoch = bus.nodes().myself().config_epoch + 1;
+        bus.take_claim(source, epoch, &SlotSet::of([2..=5, 100..=109]));
+        bus.settle();
+        assert_eq!((bus.nodes().myself().primary, bus.nodes().owner(3)), (Some(source), Some(source)));
+        assert!(!bus.take_effects().iter().any(|effect| matches!(effect, Effect::LoseSlots(_))));
     }
 }
