@@ -518,6 +518,26 @@ fn servers_with_logs_that_are_all_shut_down_serve_again_by_themselves() {
     expect_writes(&replica, 100);
 }
 
+/// The promoted server has read its history from its files, and has not followed any server since.
+#[test]
+fn a_replica_is_promoted_before_it_has_a_link_after_all_servers_were_shut_down() {
+    if is_peer() {
+        return;
+    }
+    let (mut primary, mut first) = logged_pair(10, &[]);
+    let options = [&OPTIONS[..], &LOGGED].concat();
+    let address = format!("127.0.0.1 {}", primary.port);
+    let mut second = Server::start(&[&options[..], &["--replicaof", &address]].concat());
+    expect_members(&primary, 2);
+    [&primary, &first, &second].into_iter().for_each(shut_down);
+    first.restart();
+    assert!(eventually(|| ask(&mut first.client(), "REPLICAOF NO ONE") == "OK"));
+    primary.restart();
+    second.restart();
+    [&primary, &second].into_iter().for_each(|server| follow(server, &first));
+    expect_writes(&first, 10);
+}
+
 /// Starts a server again after the end of its log has been cut off.
 fn restart_with_shorter_log(server: &mut Server) {
     server.restart_after(|folder| {
