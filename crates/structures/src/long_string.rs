@@ -10,6 +10,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+/// Most bytes that a string has room to grow by; a shorter one may double.
+const LONGEST_ROOM: usize = 1 << 20;
+
 /// See the module's documentation.
 #[derive(Clone, Debug)]
 pub struct LongString(Bytes);
@@ -43,12 +46,31 @@ impl LongString {
         }
     }
 
+    /// Adds zero bytes up to this length, if the string is shorter.
+    pub fn lengthen(&mut self, len: usize) {
+        let bytes = self.bytes_mut();
+        if bytes.capacity() == 0 {
+            // The system's pages are zero already.
+            *bytes = vec![0; len];
+        } else if bytes.len() < len {
+            make_room(bytes, len - bytes.len());
+            bytes.resize(len, 0);
+        }
+    }
+
     /// Returns the bytes on the heap.
     pub fn capacity(&self) -> usize {
         match &self.0 {
             Bytes::Owned(bytes) => bytes.capacity(),
             Bytes::Shared(shared) => shared.capacity(),
         }
+    }
+}
+
+/// Makes room for so many more bytes. A long string gets some bytes to grow by, not as many as it has.
+pub fn make_room(bytes: &mut Vec<u8>, more: usize) {
+    if bytes.len() + more > LONGEST_ROOM && bytes.capacity() - bytes.len() < more {
+        bytes.reserve_exact(more + LONGEST_ROOM);
     }
 }
 
@@ -85,5 +107,22 @@ mod tests {
         string.bytes_mut()[0] = b'x';
         assert_eq!((string.as_ptr(), &*string), (at, &b"xbcd"[..]), "all others have gone");
         drop((one, other));
+    }
+
+    #[test]
+    fn a_long_string_that_grows_by_a_byte_does_not_double() {
+        let mut string = LongString::from(vec![1; 8 * LONGEST_ROOM]);
+        for len in [8 * LONGEST_ROOM + 1, 9 * LONGEST_ROOM + 2] {
+            string.lengthen(len);
+            assert_eq!((string.bytes_mut().len(), string.bytes_mut()[len - 1]), (len, 0));
+            assert!(string.capacity() <= len + LONGEST_ROOM, "{}", string.capacity());
+        }
+        let mut short = vec![1; 100];
+        make_room(&mut short, 1);
+        short.push(2);
+        assert_eq!(short.len(), 101);
+        let mut empty = LongString::from(Vec::new());
+        empty.lengthen(3);
+        assert_eq!(*empty.bytes_mut(), [0; 3]);
     }
 }

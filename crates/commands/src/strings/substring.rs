@@ -10,6 +10,7 @@ use engine::keyspace::caller::Caller;
 use engine::keyspace::edit::Ttl;
 use engine::{Engine, Error};
 use std::ops::Range;
+use structures::long_string::make_room;
 
 pub const COMMANDS: &[Command] = &[
     Command {
@@ -103,6 +104,7 @@ fn append(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
             let len = old.len();
             check_length(cx.engine, caller, len, value.len())?;
             edit.with_bytes_at(len..len, 0, |bytes| {
+                make_room(bytes, value.len());
                 bytes.extend_from_slice(&value);
                 bytes.len()
             })?

@@ -183,11 +183,8 @@ impl<'k> Edit<'k> {
             }
             match entry.payload_mut() {
                 Some(Object::String(string)) => {
-                    let bytes = string.bytes_mut();
-                    if bytes.len() < min_len {
-                        bytes.resize(min_len, 0);
-                    }
-                    Ok(change(bytes))
+                    string.lengthen(min_len);
+                    Ok(change(string.bytes_mut()))
                 }
                 _ => Err(Error::WrongType),
             }
