@@ -5,12 +5,13 @@ use crate::core::command::{Command, DENY_OOM, FAST, Group, KeyFlags, READONLY, W
 use crate::core::context::Context;
 use crate::keys::expire_option::{ExpireOption, Lifetime, pxat};
 use crate::strings::compare::Comparison;
-use engine::Error;
+use engine::config::Directive;
 use engine::data::event_class::EventClass;
 use engine::data::value::{NewString, Str};
 use engine::keyspace::edit::{Edit, Ttl};
 use engine::keyspace::keys::Key;
 use engine::propagation::effects::Record;
+use engine::{Engine, Error};
 use resp::Reply;
 
 pub const COMMANDS: &[Command] = &[
@@ -170,7 +171,7 @@ fn get(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
 #[inline]
 pub(super) fn reply_key(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error> {
     match cx.keys.string(key)? {
-        Some(Str::Bytes(bytes)) if cx.reply.shares(bytes.len()) => {}
+        Some(Str::Bytes(bytes)) if cx.reply.shares(bytes.len()) && may_share(cx.engine, bytes.len()) => {}
         value => {
             reply_string(cx.reply, value);
             return Ok(());
@@ -181,6 +182,13 @@ pub(super) fn reply_key(cx: &mut Context<'_>, key: Key<'_>) -> Result<(), Error>
         None => reply_string(cx.reply, cx.keys.string(key)?),
     }
     Ok(())
+}
+
+/// Returns whether replies share strings of this length, as the configuration says.
+#[inline(never)]
+fn may_share(engine: &Engine, len: usize) -> bool {
+    let least = engine.config().snapshot().int(Directive::MIN_STRING_SIZE_AVOID_COPY_REPLY);
+    least > 0 && usize::try_from(least).is_ok_and(|least| len >= least)
 }
 
 fn strlen(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {

@@ -37,8 +37,8 @@ directives! { after 0;
     IO_THREADS_ALWAYS_ACTIVE = flag("io-threads-always-active", false).hidden().unsupported("Every thread of Cinnabar reads and writes for itself").unmet(Unmet::Shown);
     /// With how many threads of input and output replies are not copied.
     MIN_IO_THREADS_AVOID_COPY_REPLY = integer("min-io-threads-avoid-copy-reply", 7, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
-    /// Bytes from which on a string is not copied into the reply.
-    MIN_STRING_SIZE_AVOID_COPY_REPLY = integer("min-string-size-avoid-copy-reply", 16384, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
+    /// Bytes from which on a string is not copied into the reply; 0 copies all. Strings below 16 KiB are copied.
+    MIN_STRING_SIZE_AVOID_COPY_REPLY = integer("min-string-size-avoid-copy-reply", 16384, 0, INT_MAX).hidden();
     /// Bytes from which on a string is not copied into the reply, with threads of input and output.
     MIN_STRING_SIZE_AVOID_COPY_REPLY_THREADED = integer("min-string-size-avoid-copy-reply-threaded", 65536, 0, INT_MAX).hidden().unsupported(COPIES).unmet(Unmet::Shown);
     /// Listen with Multipath TCP, where the system has it.
