@@ -145,6 +145,7 @@ fn run(seed: u64, flaw: Flaw, safety: Safety) -> (World, Option<String>) {
     world.run(2 * SECOND);
     world.dies_in_between = true;
     for _ in 0..40 {
+        // A fast disk hides this one.
         if flaw == Flaw::SavesBeforeLosses {
             world.members.iter_mut().for_each(|member| member.threads.disk_delay = SECOND / 4);
         }

@@ -7,7 +7,7 @@ use crate::core::yielding::{self, Yielding};
 use crate::streams::claim::no_key_or_group;
 use crate::streams::stream::{parse_range, reply_id};
 use engine::Error;
-use engine::data::value::Collection;
+use engine::data::value::{Collection, Object};
 use resp::Reply;
 use structures::stream::{ConsumerGroup, ConsumerRef, Id, Stream};
 
@@ -60,8 +60,10 @@ fn xpending(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
     let filter = Filter::parse(args)?;
     let now = cx.now_ms().0;
     let yielding = match &filter {
-        Some(filter) if filter.count > yielding::AT_ONCE as u64 => {
-            cx.yielding(cx.elements(cx.key(args, 1), |object| Stream::of(object).map_or(0, Stream::len) as usize))?
+        // Entries that are not idle for long enough are looked at, too.
+        Some(filter) if filter.count > yielding::AT_ONCE as u64 || filter.min_idle > 0 => {
+            let pending = |object: &Object| Stream::of(object)?.group(&args[2]).map(ConsumerGroup::pending_len);
+            cx.yielding(cx.elements(cx.key(args, 1), |object| pending(object).unwrap_or(0)))?
         }
         _ => Yielding::never(),
     };

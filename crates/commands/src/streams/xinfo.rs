@@ -74,13 +74,16 @@ pub const COMMANDS: &[Command] = &[Command {
 const FULL_COUNT: u64 = 10;
 
 fn stream(cx: &mut Context<'_>, args: &mut Args<'_>) -> Result<(), Error> {
-    let all = |object: &Object| {
-        let pending = |stream: &Stream| stream.groups().map(|(_, group)| group.pending_len()).sum::<usize>();
-        Stream::of(object).map_or(0, |stream| stream.len() as usize + pending(stream))
+    // A count of 0 shows all.
+    let most = if args.len() == 6 { args.int(5).ok().and_then(|count| usize::try_from(count).ok()) } else { None };
+    let shown = |len: usize| len.min(most.filter(|most| *most > 0).unwrap_or(usize::MAX));
+    let entries = |object: &Object| {
+        let pending = |stream: &Stream| stream.groups().map(|(_, group)| shown(group.pending_len())).sum::<usize>();
+        Stream::of(object).map_or(0, |stream| shown(stream.len() as usize) + pending(stream))
     };
-    let yielding = match args.len() {
-        6 => cx.yielding(cx.elements(cx.key(args, 2), all))?,
-        _ => Yielding::never(),
+    let yielding = match most {
+        Some(_) => cx.yielding(cx.elements(cx.key(args, 2), entries))?,
+        None => Yielding::never(),
     };
     let stream = cx.keys.collection::<Stream>(cx.key(args, 2))?.ok_or(Error::NoSuchKey)?;
     let full = args.len() > 3 && args.is(3, "full");

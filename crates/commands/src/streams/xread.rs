@@ -119,8 +119,10 @@ impl ReadOptions {
         if self.count == 0 { u64::MAX } else { self.count }
     }
 
-    /// Returns the budget of the reply, which begins now.
-    /// Returns the lending for so many entries; `start` returns the first entry that an id asks for.
+    /// Returns the lending for the entries that are asked for; `start` returns the first one by an id.
+    ///
+    /// # Errors
+    /// As [`Context::yielding`].
     pub fn yielding<'c>(
         &self,
         cx: &mut Context<'c>,
@@ -133,7 +135,8 @@ impl ReadOptions {
         }
         let entries = self.key_indices().map(|index| {
             let count = |object: &Object| {
-                let stream = Stream::of(object);
+                // A short stream needs no look at its entries.
+                let stream = Stream::of(object).filter(|stream| stream.len() > yielding::AT_ONCE as u64);
                 let start = stream.and_then(|stream| start(stream, &args[self.id_at(index)]));
                 let most = most.min(yielding::AT_ONCE as u64 + 1);
                 stream.zip(start).map_or(0, |(stream, start)| stream.count(start, Id::MAX, most) as usize)
@@ -144,6 +147,7 @@ impl ReadOptions {
         cx.yielding(entries)
     }
 
+    /// Returns the budget of the reply, which begins now.
     pub fn budget(&self, reply: &Reply) -> Budget {
         let end = self.max_size.map_or(usize::MAX, |size| reply.len().saturating_add(size));
         Budget { of_one: self.limit(), of_all: self.max_count.unwrap_or(u64::MAX), end, any: false, full: false }

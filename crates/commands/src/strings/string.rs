@@ -416,6 +416,16 @@ mod tests {
     use crate::testing::Client;
 
     #[test]
+    fn replies_share_the_strings_that_the_configuration_says() {
+        let client = Client::new();
+        let shares = |least: &str| {
+            client.configure("min-string-size-avoid-copy-reply", least);
+            [20_000, 40_000].map(|len| may_share(client.engine(), len))
+        };
+        assert_eq!(["0", "16384", "30000"].map(shares), [[false; 2], [true; 2], [false, true]]);
+    }
+
+    #[test]
     fn set_options() {
         let mut client = Client::new();
         for (command, reply) in [

@@ -411,7 +411,7 @@ fn waits_for(missing: &[MissingMember], state: &str, has_others: bool) -> String
         // A server that may lack a member's writes must not run without the member.
         "unconfirmed" => {
             "Start these members and let them follow this server, or promote one of them: it may hold acknowledged \
-             writes that this server lacks"
+             writes that this server lacks. To give these up, send CONFIG SET replica-may-lose-acknowledged yes"
                 .to_owned()
         }
         _ => format!(

@@ -6,7 +6,7 @@ use crate::config::directive_entry::{
     DirectiveEntry, DirectiveKind, INT_MAX, PORT_MAX, UINT_MAX, Unmet, choices, flag, integer, octal, special, text,
 };
 
-const COPIES: &str = "Cinnabar decides by itself which replies are copied";
+const COPIES: &str = "`min-string-size-avoid-copy-reply` counts with any number of threads";
 
 directives! { after 0;
     /// The addresses that the admin plane listens on, as `bind` has them.
